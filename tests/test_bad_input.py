@@ -448,12 +448,12 @@ SETTINGS: dict[str, Mistake] = {
     "a cost beyond the dtype": (
         lambda: loss(epsilon=2e38, target=H),
         ValueError,
-        "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
+        "epsilon must give a transport cost that torch.float32 can hold, got .* use float64",
     ),
     "masses beyond the dtype": (
         lambda: w(1e30 * H, 1e30 * H.roll(1, 1), epsilon=1.0, regularizer="product"),
         ValueError,
-        r"must have a cost of transport .* masses of 1e\+30 and 1e\+30",
+        r"must give a transport cost .* masses of 1e\+30 and 1e\+30",
     ),
     "epsilon None": (lambda: w(epsilon=None), TypeError, "epsilon must be a number, got None"),
     "epsilon in words": (

@@ -45,7 +45,7 @@ def test_without_the_compiled_core_it_says_what_that_costs_and_what_to_do(
     monkeypatch.setattr(library, "PATH", tmp_path / "_core.so")
     said = shown(capsys)["compiled core"]
     assert said.startswith("no: losses on a CPU")
-    assert "where there is a C++ compiler" in said
+    assert "if there is a C++ compiler" in said
     assert "pip install --force-reinstall" in said
 
 
@@ -56,7 +56,7 @@ def test_a_library_that_cannot_be_used_is_named(
     monkeypatch.setattr(library, "PATH", tmp_path / "_core.so")
     library.PATH.touch()
     said = shown(capsys)["compiled core"].replace("\n", " ")
-    assert "_core.so is of another release or system" in said
+    assert "_core.so belongs to another release or system" in said
     assert "pip install --force-reinstall" in said
 
 

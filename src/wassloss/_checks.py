@@ -1,12 +1,12 @@
-"""Checks of user input: each error names the argument, what was expected and what it got.
+"""Checks of user input: each error names the argument, what was expected and what was passed.
 
 Some checks read values, which is not always possible. While `torch.compile` traces, there are only
 shapes: the check becomes an operation of its own, opaque to the compiler, which runs with the graph
-and raises the usual error. While a CUDA graph is captured nothing has been computed yet, and its
+and raises the usual error. While a CUDA graph is captured, nothing has been computed yet, and its
 replay cannot raise: invalid examples are marked with NaN instead.
 
-Either way the check has to be part of the result, or it would be optimised away. It returns marks,
-0 for each valid example, to be added to the target's weights.
+In both cases, the result has to depend on the check, or the check would be optimised away. It
+returns marks, 0 for each valid example, to be added to the target's weights.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ P = ParamSpec("P")
 
 
 def is_traced() -> bool:
-    """Whether `torch.compile` or `torch.export` traces: there are shapes, but no values yet."""
+    """Whether `torch.compile` or `torch.export` is tracing, so that there are no values yet."""
     return torch.compiler.is_compiling()
 
 
 def can_read_values() -> bool:
-    """Whether the host may read values: not while tracing, nor while a CUDA graph is captured."""
+    """Whether the host can read values: not while tracing, nor while a CUDA graph is captured."""
     if is_traced():
         return False
     return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def has_memory(x: Tensor) -> bool:
-    """Whether NumPy can see the numbers: inside the transforms of `torch.func` it cannot."""
+    """Whether the values are in memory, which they are not inside `torch.func` transforms."""
     try:
         x.data_ptr()
     except RuntimeError:
@@ -46,7 +46,7 @@ def has_memory(x: Tensor) -> bool:
 
 
 def marked(x: Tensor, marks: Tensor | None) -> Tensor:
-    """`x (batch, …)` with NaN in the examples marked so; unchanged if there are no marks."""
+    """`x (batch, …)` with NaN in the marked examples; unchanged without marks."""
     if marks is None:
         return x
     return x + marks.to(x.dtype).reshape(-1, *[1] * (x.dim() - 1))
@@ -55,20 +55,20 @@ def marked(x: Tensor, marks: Tensor | None) -> Tensor:
 def traceable(
     schema: str, wrong: Callable[P, Tensor]
 ) -> Callable[[Callable[Concatenate[int, P], str]], Callable[P, Tensor | None]]:
-    """Turn a function that writes an error message into a check that `torch.compile` can trace.
+    """Turn an error-message function into a check that `torch.compile` can trace.
 
     Args:
         schema: name and arguments as an operation of torch, the first a tensor `(batch, …)`.
-        wrong: which examples are refused, `(batch,)`, in tensor operations alone.
+        wrong: returns a mask of the invalid examples, `(batch,)`, by tensor operations only.
 
     Returns:
         A decorator of the function that explains what is wrong with a row. The check returns None
-        if it could read values, else marks `(batch,)`.
+        if it could read values, otherwise marks `(batch,)`.
     """
     name = schema.split("(", maxsplit=1)[0]
 
     def decorate(explain: Callable[Concatenate[int, P], str]) -> Callable[P, Tensor | None]:
-        def look(*args: P.args, **kwargs: P.kwargs) -> Tensor | None:
+        def check(*args: P.args, **kwargs: P.kwargs) -> Tensor | None:
             mask = wrong(*args, **kwargs)
             if not can_read_values():
                 return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, torch.nan)
@@ -77,13 +77,13 @@ def traceable(
                 raise ValueError(explain(row, *args, **kwargs))
             return None
 
-        def look_when_it_runs(x: Tensor, *rest: object) -> Tensor:
-            found = look(x, *rest)  # type: ignore[arg-type, call-arg]
+        def check_at_run_time(x: Tensor, *rest: object) -> Tensor:
+            found = check(x, *rest)  # type: ignore[arg-type, call-arg]
             return x.new_zeros(len(x), dtype=torch.float32) if found is None else found
 
         operation = torch.library.custom_op(
             f"wassloss::{name}",
-            look_when_it_runs,
+            check_at_run_time,
             mutates_args=(),
             schema=f"{schema[len(name) :]} -> Tensor",
         )
@@ -94,7 +94,7 @@ def traceable(
             if is_traced():
                 marks: Tensor = traced(*args, **kwargs)
                 return marks
-            return look(*args, **kwargs)
+            return check(*args, **kwargs)
 
         checked.__doc__ = explain.__doc__
         return checked
@@ -103,7 +103,7 @@ def traceable(
 
 
 def first_row(wrong: Tensor) -> int | None:
-    """The first true entry of a mask `(batch,)`, for which the host waits; None without one."""
+    """The index of the first true entry of a mask `(batch,)` (synchronises), or None."""
     rows = wrong.nonzero()
     return int(rows[0]) if len(rows) else None
 
@@ -111,9 +111,9 @@ def first_row(wrong: Tensor) -> int | None:
 def check_prediction(
     name: str, x: Tensor, labels: int, device: torch.device, label_dim: int
 ) -> None:
-    """A prediction is floating, has a place for every label, and is on the metric's device."""
+    """Check that a prediction is floating point, has all labels, and is on the metric's device."""
     if torch.jit.is_tracing():  # type: ignore[attr-defined, unused-ignore]
-        # A trace holds the branches and iterations of one batch, and would be wrong for the next.
+        # A trace records the branches and iterations of one batch, which are wrong for the next.
         raise RuntimeError(
             "torch.jit.trace cannot record transport, which depends on the values in the batch: "
             "use torch.compile or torch.export, or trace the model without its loss"
@@ -140,7 +140,7 @@ def check_prediction(
 
 
 def check_device(name: str, x: Tensor, device: torch.device) -> None:
-    """A tensor is on the ground metric's device."""
+    """Check that a tensor is on the ground metric's device."""
     if x.device != device:
         raise ValueError(
             f"{name} must be on the ground metric's device ({device}), got {x.device}; "
@@ -149,15 +149,15 @@ def check_device(name: str, x: Tensor, device: torch.device) -> None:
 
 
 def invalid_masses(h: Tensor, name: str) -> Tensor:
-    """Which rows are no measures, `(batch,)`."""
+    """A mask of the rows that are not measures, `(batch,)`."""
     if not h.shape[1]:
         return h.new_ones(len(h), dtype=torch.bool)
-    # Passes over rows rather than masks of all entries; a NaN compares false.
+    # Reductions of rows are cheaper than masks of all entries; comparisons with NaN are false.
     return ~((h.amin(1) >= 0) & (h.amax(1) < math.inf) & (h.sum(1) > 0))
 
 
 def explain_masses(row: int, h: Tensor, name: str) -> str:
-    """A measure is finite, non-negative and not empty. `h` is `(batch, labels)`."""
+    """Check that measures `h (batch, labels)` are finite, non-negative and not empty."""
     for wrong, expected in ((~h[row].isfinite(), "finite"), (h[row] < 0, "non-negative")):
         if wrong.any():
             return f"{name} must be {expected}, got {h[row][wrong][0].item()} in example {row}"
@@ -172,12 +172,12 @@ check_masses = traceable("check_masses(Tensor h, str name)", invalid_masses)(exp
     lambda weights, name: ~(weights.isfinite() & (weights >= 0)),
 )
 def check_weights(row: int, weights: Tensor, name: str) -> str:
-    """Weights `(n,)` are finite and non-negative."""
+    """Check that weights `(n,)` are finite and non-negative."""
     return f"{name} must be finite and non-negative, got {weights[row].item()}"
 
 
 def check_number(name: str, value: float) -> float:
-    """A number, also as a scalar of NumPy or torch."""
+    """Convert a number, or a scalar of NumPy or torch, to a float."""
     if not isinstance(value, str | bool):
         try:
             return float(value)
@@ -187,7 +187,7 @@ def check_number(name: str, value: float) -> float:
 
 
 def check_strength(name: str, value: float) -> float:
-    """A finite number, at least 0."""
+    """Check that a number is finite and at least 0."""
     value = check_number(name, value)
     if not 0 <= value < math.inf:
         raise ValueError(f"{name} must be a finite number, at least 0, got {value:g}")
@@ -195,14 +195,14 @@ def check_strength(name: str, value: float) -> float:
 
 
 def inverse_overflows(value: float, dtype: torch.dtype) -> bool:
-    """Whether `1 / value` is more than a dtype can hold, as that of 0 is."""
+    """Whether `1 / value` overflows in a dtype, as it does for 0."""
     return value * torch.finfo(dtype).max < 1
 
 
 def check_fits(name: str, value: float, dtype: torch.dtype, *, divides: bool = False) -> None:
-    """A strength that does not overflow in this dtype; nor does its inverse if costs are divided.
+    """Check that a strength does not overflow in a dtype, nor its inverse if it divides.
 
-    It may be infinite, and 0.
+    It may be infinite, and it may be 0.
     """
     too_small = divides and value > 0 and inverse_overflows(value, dtype)
     if too_small or torch.finfo(dtype).max < value < math.inf:
@@ -213,21 +213,21 @@ def check_fits(name: str, value: float, dtype: torch.dtype, *, divides: bool = F
 
 
 def check_flag(name: str, value: object) -> bool:
-    """True or False, and nothing that merely resembles either."""
+    """Check that a value is True or False, not merely truthy or falsy."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """One of a few words."""
+    """Check that a value is one of a few words."""
     if value not in choices:
         *others, last = map(repr, choices)
         raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
 
 
 def check_count(name: str, value: SupportsIndex) -> int:
-    """An integer of at least 1, which int64 holds."""
+    """Check that a value is an integer of at least 1 that int64 can hold."""
     count = _integer(name, value)
     if not 1 <= count < 2**63:
         raise ValueError(
@@ -237,7 +237,7 @@ def check_count(name: str, value: SupportsIndex) -> int:
 
 
 def check_seed(name: str, value: SupportsIndex) -> int:
-    """A seed that every generator accepts."""
+    """Check that a value is a seed that every generator accepts."""
     seed = _integer(name, value)
     if not 0 <= seed < 2**63:
         raise ValueError(f"{name} must be in 0..2**63 - 1, got {seed}")
@@ -251,7 +251,7 @@ def _integer(name: str, value: SupportsIndex) -> int:
 
 
 def real_array(name: str, value: object) -> NDArray[Any]:
-    """An array of real numbers, of booleans too, from an array or nested lists."""
+    """Convert an array or nested lists to an array of real numbers or booleans."""
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths
@@ -264,21 +264,21 @@ def real_array(name: str, value: object) -> NDArray[Any]:
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Single precision at least: half precision has too few digits for sums and for `M/ε`."""
+    """At least single precision: half precision has too few digits for sums and for `M/ε`."""
     return dtype if dtype == torch.float64 else torch.float32
 
 
 def default_dtype() -> torch.dtype:
-    """The type of numbers that are given without one: torch's default, but single at least.
+    """The dtype of numbers passed without one: torch's default, but at least single precision.
 
-    A half-precision default is for activations: positions and distances would no longer be those
-    that were given, and labels would fall on one another.
+    A half-precision default is meant for activations: it would round positions and distances, and
+    make labels coincide.
     """
     return wide_dtype(torch.get_default_dtype())
 
 
 def at_least_single(x: Tensor) -> Tensor:
-    """The same numbers in `wide_dtype`."""
+    """Convert to `wide_dtype`."""
     return x.to(wide_dtype(x.dtype))
 
 

@@ -1,4 +1,4 @@
-"""What an installation has, and what it costs not to have it."""
+"""Report which optional parts are installed, and how slow losses are without them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ WIDTH = 88
 
 SLOW = "no: losses on a {} run as loops of torch operations, which takes {} times as long"
 FACTOR_CPU = "18 to 45"  # class ids and five labels, K=1000, batch 100, one thread
-# pip would take the wheel of before from its cache.
+# Without --no-cache-dir, pip would install the earlier wheel from its cache.
 AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir --no-binary wassloss wassloss"
 
 
 def show_config() -> None:
-    """Print versions, and what is there to compute with.
+    """Print versions, the available hardware, and which optional parts are installed.
 
-    Without the compiled core, losses on a CPU are slower; without Triton, those on an NVIDIA GPU.
-    The results are the same.
+    Losses are slower on a CPU without the compiled core, and on an NVIDIA GPU without Triton. The
+    results are the same.
 
     >>> import wassloss as wl
     >>> wl.show_config()
@@ -39,7 +39,7 @@ def show_config() -> None:
 
 
 def found() -> dict[str, str]:
-    """What ``show_config`` prints, by name."""
+    """The values that ``show_config`` prints, by name."""
     import torch
 
     from wassloss import __version__
@@ -62,9 +62,9 @@ def _core() -> str:
     if library.available():
         return f"yes, {library.instructions()}"
     if library.PATH.exists():
-        cause = f"{library.PATH} is of another release or system."
+        cause = f"{library.PATH} belongs to another release or system."
     else:
-        cause = "It is built with the package where there is a C++ compiler."
+        cause = "It is built with the package if there is a C++ compiler."
     return "\n".join([f"{SLOW.format('CPU', FACTOR_CPU)}.", cause, "With a compiler, run", AGAIN])
 
 

@@ -44,7 +44,7 @@ def outcome(call: Callable[[], Any]) -> Outcome:
 # Messages that are allowed for valid problems that overflow a dtype.
 TOO_MUCH = (
     "metric must have finite costs",
-    "must have a cost of transport that",
+    "must give a transport cost that",
     "must be a number that torch.float32 can hold",
     "must be a number that torch.float32 can divide by",
 )

@@ -180,7 +180,7 @@ def test_digits_count_in_their_place() -> None:
     assert charged((2, 3, 4), places="relative") == pytest.approx(1.2)
     many = wl.NumberTokenLoss(digits, places="absolute")
     assert many(torch.randn(1, 45, 10), torch.ones(1, 45, dtype=torch.long)).isfinite()
-    with pytest.raises(ValueError, match="places need a tokenizer"):
+    with pytest.raises(ValueError, match="places needs a tokenizer"):
         wl.NumberTokenLoss(torch.arange(3.0), places="relative")
     with pytest.raises(ValueError, match="places must be 'absolute' or 'relative', got 'tens'"):
         wl.NumberTokenLoss(digits, places="tens")

@@ -377,7 +377,7 @@ def test_probabilities_add_up_where_thresholds_are_out_of_order() -> None:
 
 
 def test_hierarchical_cross_entropy_has_labels_at_leaves() -> None:
-    with pytest.raises(ValueError, match="tree must have labels at leaves alone"):
+    with pytest.raises(ValueError, match="tree must have labels only at leaves"):
         wl.losses.baselines.HierarchicalCrossEntropyLoss(
             wl.ground.Tree([-1, 0, 1, 0], nodes=[1, 2, 3])
         )

@@ -42,13 +42,13 @@ def _passed(loss_fn, logits, target, tol=1e-10, rounds=40) -> DensePass:
     own = DensePass(loss_fn.spec, logits, target, tol, MASS_TOLERANCE)
     own.begin()
     for _ in range(3):
-        own.go_on()
+        own.iterate()
     if int(own.left):
-        own.lengthen()
+        own.begin_relaxed()
     for _ in range(rounds):
         if not int(own.left):
             break
-        own.go_further()
+        own.iterate_relaxed()
     own.end()
     return own
 
@@ -132,7 +132,7 @@ def test_pieces_serve_batches_that_need_more_and_fewer(eager):
         torch.testing.assert_close(gradient, x.grad, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("piece", ["begin", "go_on", "end"])
+@pytest.mark.parametrize("piece", ["begin", "iterate", "end"])
 def test_without_one_piece_there_are_none(piece, eager):
     eager.add(piece)
     loss_fn = wl.WassersteinLoss(_metric(), epsilon=0.05)

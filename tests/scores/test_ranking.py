@@ -64,7 +64,7 @@ def test_what_has_no_auc_is_left_out_and_can_be_counted() -> None:
 
 
 def test_no_example_with_an_auc_is_an_error() -> None:
-    with pytest.raises(ValueError, match="with a score to take a mean, got 2 examples"):
+    with pytest.raises(ValueError, match="and a defined score, got 2 examples"):
         ranking_auc(np.zeros((2, 3)), np.zeros((2, 3)))
 
 

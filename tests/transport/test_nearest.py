@@ -136,7 +136,8 @@ def test_large_batches_are_solved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_does_not_fit_is_refused() -> None:
     h, y = predictions(), TAGS / TAGS.sum(1, keepdim=True)
-    with pytest.raises(ValueError, match="scaling_iterations must be left out where gamma is 0"):
+    message = "scaling_iterations must be left out if the target's gamma is 0"
+    with pytest.raises(ValueError, match=message):
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=FREE, scaling_iterations=10)
     with pytest.raises(ValueError, match=r"gamma must be .* may be 0\), got \(0.0, 1.0\)"):
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=(0.0, 1.0))

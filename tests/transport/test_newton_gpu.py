@@ -66,7 +66,7 @@ def random_problem(
 
 
 def with_costs(problem: Problem, **changes: Any) -> Problem:
-    costs = problem.costs.anew()
+    costs = problem.costs.uncached()
     for name, value in changes.items():
         setattr(costs, name, value)
     return replace(problem, costs=costs)

@@ -198,7 +198,7 @@ def test_it_reads_as_a_sentence_that_ends_in_advice() -> None:
     text = str(wl.solve(h, y, random_metric(6), epsilon=0.1))
     assert text.startswith("Solution(2 of 2 converged, error at most ")
     assert text.endswith(Status.CONVERGED.value)
-    assert "no iterations to trust" in str(wl.solve(h, y, random_metric(6)))
+    assert "Exact: solved in closed form" in str(wl.solve(h, y, random_metric(6)))
 
 
 @pytest.mark.parametrize("solver", [TIGHT, AlgorithmOne(5), NetworkSimplex()])

@@ -1,4 +1,4 @@
-"""From distance to cost: the rule, its two parameters, and what is derived from a whole metric."""
+"""Convert distances to costs: the formula, checks of its parameters, and blocks that fit memory."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
 
     .. math:: M = (d / \text{scale})^{\text{power}}, \qquad M = 0 \text{ where } d = 0
 
-    The second half matters at ``power=0``, which is then the 0-1 metric, and for the gradient in
-    ``d``, which is 0 at ``d = 0`` where ``power < 1`` would make it infinite.
+    The second equation makes ``power=0`` the 0-1 metric, and the gradient in ``d`` zero at
+    ``d = 0``, where ``power < 1`` would make it infinite.
 
     >>> cost_of(torch.tensor([0.0, 1.0, 3.0]), power=2, scale=3)
     tensor([0.0000, 0.1111, 1.0000])
@@ -44,13 +44,13 @@ def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
         ratio = distance / scale
         return ratio if power == 1 else ratio.pow_(power)
     apart = distance > 0
-    # where twice: a single one outside would still multiply 0 by the infinite slope inside.
+    # Two wheres: with the outer one alone, 0 would be multiplied by the infinite slope.
     ratio = torch.where(apart, distance / scale, 1.0)
     return torch.where(apart, torch.pow(ratio, power), 0.0)
 
 
 def held_cost(distance: Tensor, power: float, scale: float) -> float:
-    """The cost of one distance; raises if it overflows or a positive one underflows to 0."""
+    """The cost of one distance; raises a ValueError if it overflows, or underflows to 0."""
     d = finite_distance(distance)
     cost = float(cost_of(distance, power, scale))
     if not math.isfinite(cost):
@@ -68,27 +68,27 @@ def overflow(
     dtype: torch.dtype, power: float, scale: float, distance: float | None = None
 ) -> ValueError:
     """The error for costs that are too large for a dtype."""
-    of = "" if distance is None else f"d = {distance:g}, "
+    at = "" if distance is None else f"d = {distance:g}, "
     return ValueError(
-        f"metric must have finite costs in {dtype}, but (d / scale) ** power overflows for {of}"
+        f"metric must have finite costs in {dtype}, but (d / scale) ** power overflows for {at}"
         f"power = {power:g}, scale = {scale:g}; pass scale='max', which keeps costs in [0, 1], or "
         "a smaller power"
     )
 
 
 def finite_distance(distance: Tensor) -> float:
-    """One distance as a number; an error if it overflowed."""
+    """One distance as a float; raises a ValueError if it overflowed."""
     d = float(distance)
     if not math.isfinite(d):
         raise ValueError(
-            f"distances must be finite in {distance.dtype}, got {d}; divide what the metric is "
-            "built from, or pass it in float64"
+            f"distances must be finite in {distance.dtype}, got {d}; scale down the data that the "
+            "metric is built from, or pass them in float64"
         )
     return d
 
 
 def check_scale(scale: Scale) -> float | Literal["max", "median"]:
-    """A finite, positive scale, or one of the words for a scale that the distances give."""
+    """Check a scale: a finite, positive number, or the word for one computed from distances."""
     if scale is None:
         return 1.0
     if scale == "max" or scale == "median":
@@ -103,9 +103,10 @@ def check_scale(scale: Scale) -> float | Literal["max", "median"]:
 def fill_by_labels(
     found: Tensor, labels: Tensor, width: int, columns: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Fill ``found`` (n, K) from ``labels`` (K, …), where that takes much more than the answer.
+    """Fill ``found`` (n, K) block by block of ``labels`` (K, …), to bound temporary memory.
 
-    ``columns`` gives the entries (n, some) for some of the labels, with ``width`` numbers for each.
+    ``columns`` returns the entries (n, block) of a block of labels, and uses ``width`` numbers per
+    label.
     """
     first = 0
     for part in blocks(labels, 4 * width):
@@ -115,6 +116,6 @@ def fill_by_labels(
 
 
 def blocks(indices: Tensor, width: int) -> Iterator[Tensor]:
-    """``indices`` in pieces whose rows of ``width`` entries fit a bounded memory."""
+    """Split ``indices`` into pieces whose rows of ``width`` entries fit the memory budget."""
     for piece in pieces(len(indices), width, _memory.LARGEST_COLUMNS):
         yield indices[piece]

@@ -19,7 +19,7 @@ Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 
 
 def refuse(name: str, expected: str, values: Any, wrong: Any, advice: str = "") -> None:
-    """Raise an error that names the first entry for which ``wrong`` is true, if any."""
+    """Raise a ValueError that names the first entry for which ``wrong`` is true, if any."""
     where = torch.as_tensor(wrong).nonzero()
     if len(where) > 0:
         index = tuple(where[0].tolist())
@@ -30,12 +30,12 @@ def refuse(name: str, expected: str, values: Any, wrong: Any, advice: str = "") 
 
 
 def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool = False) -> Tensor:
-    """A finite floating-point tensor, copied, of a shape in words such as ``"(labels, features)"``.
+    """Copy numbers to a finite floating-point tensor, of a shape such as ``"(labels, features)"``.
 
-    Floating dtypes are kept; integers and plain lists take torch's default dtype, but float32 where
-    that is narrower. A tensor that
-    requires grad is not copied, so that gradients reach it and an optimiser's updates are seen;
-    unless ``differentiable`` it is an error, rather than a gradient that silently never comes.
+    Floating dtypes are kept; integers and plain lists get torch's default dtype, or float32 if
+    that is narrower. A tensor that requires grad is not copied, so that gradients reach it and an
+    optimiser's updates take effect. It is refused unless ``differentiable``, because otherwise it
+    would silently never get a gradient.
     """
     tensor = _own_tensor(name, value)
     if tensor.ndim != shape.count(",") + 1:
@@ -44,8 +44,8 @@ def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool 
         raise ValueError(f"{name} must not be empty, got shape {tuple(tensor.shape)}")
     if tensor.requires_grad and not differentiable:
         raise ValueError(
-            f"{name} must not require grad, for no gradient flows to it: pass {name}.detach(), "
-            "or learn the distances through Embedding or Matrix"
+            f"{name} must not require grad, because no gradient flows to it: pass "
+            f"{name}.detach(), or learn the distances through Embedding or Matrix"
         )
     refuse(name, "be finite", tensor, ~torch.isfinite(tensor.detach()))
     return tensor
@@ -78,7 +78,7 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
 
 
 def holds_integers(value: Numbers) -> bool:
-    """Whether the type of numbers is an integer type, so that none was rounded."""
+    """Whether numbers have an integer type, so that none was rounded."""
     if isinstance(value, Tensor):
         return not value.is_floating_point()
     if isinstance(value, Sequence) and len(value) > 0 and isinstance(value[0], Tensor):
@@ -87,7 +87,7 @@ def holds_integers(value: Numbers) -> bool:
 
 
 def int_array(name: str, value: Numbers) -> NDArray[np.int64]:
-    """A one-dimensional array of integers, copied."""
+    """Copy integers to a one-dimensional array."""
     array = np.array(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be one-dimensional and not empty, got shape {array.shape}")
@@ -97,8 +97,8 @@ def int_array(name: str, value: Numbers) -> NDArray[np.int64]:
 
 
 def label_indices(indices: int | Numbers, size: int, device: torch.device) -> Tensor:
-    """Indices of any shape, each in 0..size-1, as int64."""
-    if isinstance(indices, np.ndarray):  # copied: torch does not share reversed or frozen arrays
+    """Convert indices of any shape, each in 0..size-1, to int64."""
+    if isinstance(indices, np.ndarray):  # copied: torch cannot share reversed or frozen arrays
         indices = torch.from_numpy(np.array(indices, order="C"))
     given = torch.as_tensor(indices, device=device)
     wrong = given.dtype.is_floating_point or given.dtype.is_complex or given.dtype == torch.bool

@@ -1,4 +1,4 @@
-"""Whether a distance is a metric."""
+"""Check the axioms of a metric."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def axiom_report(metric: GroundMetric) -> AxiomReport:
             a, b, c = (metric._name(int(chosen[at])) for at in (i, k, j))
             worst = value
             worst_triple = f", d({a}, {c}) exceeds d({a}, {b}) + d({b}, {c}) by {value:g}"
-    # Each chosen label against all, (count, K), because a twin may lie outside the sample.
+    # Chosen labels against all, (count, K): a coinciding label may be outside the sample.
     coincide = (columns == 0) & (torch.arange(size, device=metric.device) != chosen[:, None])
     holds = {
         "symmetric": bool(((among - among.T).abs() <= tolerance).all()),

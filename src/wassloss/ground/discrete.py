@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Discrete(GroundMetric):
-    r"""The 0-1 metric: every mistake is as bad as every other.
+    r"""The 0-1 metric: all mistakes are equally bad.
 
     .. math:: d(i, j) = [i \ne j]
 
-    Transport under it is half the l1 distance. It is the metric to compare against: what another
-    one gains over it is what the geometry of the labels is worth.
+    Transport under it is half the l1 distance. Use it as a baseline: the gain of another metric
+    over it is what the geometry of the labels is worth.
 
     Args:
         size: the number of labels, K.

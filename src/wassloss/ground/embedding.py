@@ -1,10 +1,10 @@
 """Labels with vectors: words, products, classes described by features.
 
 `|a − b|² = |a|² + |b|² − 2ab` turns distances into a matrix product, which hardware does tens to
-hundreds of times faster than differences. But what is left after the cancellation is only as exact
-as the squares it came from: near vectors come out wrong, and equal ones apart. So the product is
-taken in double precision (single is enough for single-precision costs on a GPU), and where the
-distance is a small part of the vectors' length it is computed again from their difference.
+hundreds of times faster than differences. But after cancellation, the result is only as accurate as
+the squares: distances between near vectors are wrong, and those between equal vectors not 0. So the
+product is in double precision (single is enough for single-precision costs on a GPU), and distances
+that are small relative to the vectors' lengths are computed again from differences.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from wassloss.kernels.launch import HAS_TRITON
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-# Of |a|² + |b|². Above it at most ten of the squares' roundings are left in the distance.
+# Shares of |a|² + |b|² below which a squared distance is computed again from differences. Above the
+# second, rounding in single precision changes a distance by at most ten units.
 NEAR, NEAR_IN_SINGLE = 1e-3, 0.05
 # With fewer multiplications, differences are faster than a product and its corrections.
 WORTH_A_PRODUCT = 2**20
@@ -36,15 +37,15 @@ class Embedding(GroundMetric):
 
     .. math:: d(i, j) = \lVert v_i - v_j \rVert_2
 
-    Vectors are first brought to length 1, as is usual for word vectors, whose lengths tell
+    Vectors are first normalised to length 1, as is usual for word vectors, whose lengths reflect
     frequency rather than meaning; then :math:`d^2 = 2 - 2 \cos(v_i, v_j)`.
 
     To learn the vectors, pass a parameter: distances are then computed from its current value each
-    time, with gradient 0 where two vectors coincide. The scale stays what it was when built.
+    time, with gradient 0 where two vectors coincide. The scale is computed once, on construction.
 
     Args:
         vectors: one row for each label, shape (K, features).
-        normalize: whether to bring the rows to length 1.
+        normalize: whether to normalise the rows to length 1.
         power, scale, labels: see :class:`GroundMetric`. ``scale="max"``
             compares all pairs, in time K² but not memory.
 
@@ -67,7 +68,7 @@ class Embedding(GroundMetric):
                 f"vectors must not hold a zero row to be normalized, got vectors[{row}] = 0; drop "
                 "that label or pass normalize=False"
             )
-        # Rows of a parameter are normalized on every use, because it may change; others once.
+        # A parameter may change, so its rows are normalised on every use; others only once.
         self._normalize_on_use = normalize and rows.requires_grad
         self._vectors = _unit_rows(rows) if normalize and not rows.requires_grad else rows
         super().__init__(len(rows), like=rows, **keywords)
@@ -113,7 +114,7 @@ class Embedding(GroundMetric):
 
 def _unit_rows(rows: Tensor) -> Tensor:
     wide = at_least_single(rows)
-    # Divided by the largest entry first, or squares of large or tiny ones leave the float range.
+    # Divide by the largest entry first: squares of large or tiny entries leave the float range.
     wide = wide / wide.detach().abs().amax(dim=1, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
     return (wide / norms).to(rows.dtype)
@@ -129,8 +130,8 @@ def distances(chosen: Tensor, vectors: Tensor) -> Tensor:
     size = len(chosen) * vectors.numel()
     known = vectors.device.type in ("cpu", "cuda")
     if size < WORTH_A_PRODUCT or not known or not _checks.can_read_values():
-        return by_differences(chosen, vectors)  # how many pairs are near cannot be read
-    # Mixed precision is for networks: a product in half precision would cancel to nothing.
+        return by_differences(chosen, vectors)  # the number of near pairs cannot be read
+    # Autocast would compute the product in half precision, and cancellation leave no digits.
     with torch.autocast(vectors.device.type, enabled=False):
         own, found = chosen.double(), vectors.new_empty(len(chosen), len(vectors))
         width = max(chosen.shape)
@@ -152,7 +153,7 @@ def _fused_costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) ->
     from wassloss.kernels.triton.euclidean import launch
 
     with torch.autocast("cuda", enabled=False):
-        # Users may have allowed products of fewer digits, which would leave none after cancelling.
+        # If users allow less precise products, cancellation may leave no digits.
         exact = torch.get_float32_matmul_precision() == "highest"
         wide = (lambda x: x) if exact else torch.Tensor.double
         costs = (wide(chosen) @ wide(vectors).T).float()

@@ -34,7 +34,7 @@ class Grid(GroundMetric):
         shape: cells along each axis; an image of H rows and W columns is ``(H, W)``, and its labels
             are the pixels as ``image.reshape(-1)`` lists them.
         norm: ``"euclidean"`` or ``"manhattan"``.
-        spacing: the width of a cell, one number or one for each axis.
+        spacing: the width of a cell, one number or one per axis.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Grid((2, 3)).distance_columns(0).reshape(2, 3)
@@ -92,26 +92,26 @@ class Grid(GroundMetric):
     def _distance_columns(self, indices: Tensor) -> Tensor:
         axes = len(self.shape)
         steps = []
-        for axis, (own, cells) in enumerate(zip(self._places(indices), self.shape, strict=True)):
+        for axis, (own, cells) in enumerate(zip(self._cells(indices), self.shape, strict=True)):
             apart = (own[:, None] - torch.arange(cells, device=self.device)).abs()  # (n, cells)
-            # Broadcasting the axes' steps against each other is the row-major order.
+            # Broadcasting the axes' steps against each other gives row-major order.
             steps.append(apart.reshape(-1, *(1,) * axis, cells, *(1,) * (axes - axis - 1)))
         return self._length(steps).reshape(-1, self.size)  # (n, K)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        pairs = zip(self._places(first), self._places(second), strict=True)
+        pairs = zip(self._cells(first), self._cells(second), strict=True)
         return self._length((one - other).abs() for one, other in pairs)
 
-    def _places(self, indices: Tensor) -> list[Tensor]:
-        """The cell along each axis."""
+    def _cells(self, indices: Tensor) -> list[Tensor]:
+        """The index of the cell along each axis."""
         strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
         return [
             indices // stride % cells for stride, cells in zip(strides, self.shape, strict=True)
         ]
 
     def _length(self, steps: Iterable[Tensor]) -> Tensor:
-        """The norm of so many cells along each axis, which broadcast."""
-        # Half precision cannot hold a squared index; the sum is taken in float32 at least.
+        """The norm of steps along each axis, in cells, which broadcast."""
+        # Half precision cannot hold a squared index, so the sum is in float32 at least.
         wide = at_least_single(self.spacing)
         parts = [step * width for step, width in zip(steps, wide, strict=True)]
         if self.norm == "euclidean":

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # |x|² + |y|² − 2xy has an error of some rounding units of |x|², so distances of nearly equal
 # points, the diagonal among them, have an error of its square root. Points that are centred cause
 # some 20 units, points ten times as far from the origin as from each other some 300.
-_ERROR_OF_SQUARES = 512  # rounding units of the largest square that are forgiven
-_LARGEST_ERROR = 0.01  # of the largest distance, or square, however few digits the numbers have
+_ERROR_OF_SQUARES = 512  # tolerated error, in rounding units of the largest square
+_LARGEST_ERROR = 0.01  # relative to the largest distance, or square, in any dtype
 
 
 class _Table(GroundMetric):
@@ -52,12 +52,12 @@ class _Table(GroundMetric):
 
     def distance(self) -> Tensor:
         """The matrix itself, before power and scale, shape (K, K)."""
-        # A parameter may leave the range: clamp it.
+        # Training may make entries negative.
         return self._table.clamp(min=0) if self._table.requires_grad else self._table
 
     def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
-        """Without negative entries; an error if one is more than rounding, none if ``exact``."""
-        least = -_forgiven(given, exact)[0] * given.abs().max()
+        """Raise negative entries to 0; refuse those that rounding does not explain."""
+        least = -_rounding_errors(given, exact)[0] * given.abs().max()
         refuse(self._FIELDS[0], "not be negative", given, given < least)
         return given.clamp(min=0)
 
@@ -79,10 +79,11 @@ class Matrix(_Table):
     The triangle inequality is not required: any symmetric dissimilarity will do. For costs that are
     not symmetric, or not 0 on the diagonal, see :class:`Cost`.
 
-    Rounding, such as that of ``torch.cdist``, is cleaned: entries ``D[i, j]`` and ``D[j, i]`` are
-    averaged, the diagonal and entries below 0 are set to 0, all where they are within rounding of
-    it (√eps of the largest distance, and as much in its square). Integers have none. To learn the
-    distances, pass a tensor that requires grad; keeping it symmetric is then up to its owner.
+    Rounding errors, such as those of ``torch.cdist``, are removed: entries ``D[i, j]`` and
+    ``D[j, i]`` are averaged, and the diagonal and entries below 0 are set to 0. A deviation that
+    rounding does not explain is refused: more than √eps of the largest distance and as much in its
+    square, or any among integers. To learn the distances, pass a tensor that requires grad; keeping
+    it symmetric is then up to the caller.
 
     Args:
         distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K). The columns
@@ -99,14 +100,14 @@ class Matrix(_Table):
         super().__init__(distance, **keywords)
 
     def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
-        """The nearest matrix of distances; an error if it is further away than rounding takes."""
+        """The nearest matrix of distances; refuse deviations that rounding does not explain."""
         zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
         if bool(zero & positive) and torch.equal(given, given.T):
             return given
         super()._cleaned(given, exact)
         # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
         wide = at_least_single(given)
-        ratio, (linear, of_squares) = wide / wide.abs().max(), _forgiven(given, exact)
+        ratio, (linear, of_squares) = wide / wide.abs().max(), _rounding_errors(given, exact)
         advice = "; wassloss.ground.Cost takes costs of any kind"
         centre = "if it is rounding, the points are far from the origin: subtract their mean first"
         diagonal = torch.diag(ratio.diagonal().square() > of_squares)
@@ -122,31 +123,31 @@ class Matrix(_Table):
         return even.clamp_(min=0).fill_diagonal_(0)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        if self._table.requires_grad:  # its owner may leave it asymmetric for a while
+        if self._table.requires_grad:  # training may make it asymmetric
             return self.distance()[:, indices].T
         return self._table[indices]  # rows are columns, by symmetry, and contiguous
 
 
 class Cost(_Table):
-    r"""An explicit matrix of costs: any that are not negative.
+    r"""An explicit matrix of non-negative costs.
 
     .. math:: d(i, j) = C_{ij}, \qquad M_{ij} = (C_{ij} / \text{scale})^{\text{power}}
 
     :math:`C_{ij}` is the cost of predicting label i when the truth is label j. It may differ from
-    :math:`C_{ji}` (to miss a disease is worse than to suspect one), and being right may cost
+    :math:`C_{ji}` (missing a disease is worse than suspecting one), and being right may cost
     something too, :math:`C_{ii} > 0`. What other metrics call a distance is :math:`C_{ij}` here.
 
-    Only the debiased divergence needs a distance and refuses this class, so use :class:`Matrix`
-    where costs are symmetric and 0 on the diagonal. To learn the costs, pass a tensor that requires
-    grad; entries that training takes below 0 count as 0.
+    The debiased divergence needs a distance and refuses this class, so use :class:`Matrix` if costs
+    are symmetric and 0 on the diagonal. To learn the costs, pass a tensor that requires grad;
+    entries that training makes negative count as 0.
 
     Args:
         cost: finite, not negative, shape (K, K).
         power, scale, labels: see :class:`GroundMetric`. The median of
-            ``scale="median"`` is over two different labels.
+            ``scale="median"`` is over pairs of different labels.
 
     >>> illness = Cost([[0, 100], [1, 0]], labels=["healthy", "ill"])
-    >>> illness.cost_columns(illness.index("ill"))  # to be told healthy, to be told ill
+    >>> illness.cost_columns(illness.index("ill"))  # predicting healthy, predicting ill
     tensor([100.,   0.])
     """
 
@@ -157,7 +158,7 @@ class Cost(_Table):
         super().__init__(cost, **keywords)
 
     def cost_rows(self, indices: int | Numbers) -> Tensor:
-        """Costs from a few chosen labels to every one.
+        """Costs from a few chosen labels to every label.
 
         >>> matrix = Cost([[0, 9], [1, 0]])
         >>> matrix.cost_rows(0), matrix.cost_columns(0)
@@ -172,10 +173,10 @@ class Cost(_Table):
         return self.distance()[:, indices].T.contiguous()
 
 
-def _forgiven(given: Tensor, exact: bool) -> tuple[float, float]:
-    """Errors that rounding explains, of distances and of squares, relative to the largest.
+def _rounding_errors(given: Tensor, exact: bool) -> tuple[float, float]:
+    """The errors of distances and of squares that rounding explains, relative to the largest.
 
-    By the least precision that holds the numbers.
+    They are those of the narrowest dtype that holds the numbers, and 0 if ``exact``.
     """
     dtype = given.dtype
     fractions_fit = float(given.abs().max()) < 1 / torch.finfo(dtype).eps

@@ -1,4 +1,4 @@
-"""Ground metrics in files: .npz archives that never need pickle."""
+"""Ground metrics in .npz archives, without pickle."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _DTYPES = {
 
 
 def to_arrays(metric: GroundMetric) -> dict[str, NDArray[Any]]:
-    """The arrays that a file holds of ``metric``.
+    """The arrays that represent ``metric`` in a file.
 
     They are ``kind``, ``format``, ``dtype``, ``power``, ``scale``, ``labels`` (empty if there are
-    none) and the arrays that the constructor takes. NumPy has no bfloat16: such tensors are written
+    none) and the arguments of the constructor. NumPy has no bfloat16, so such tensors are written
     as float32, which holds them exactly.
     """
     kind, dtype = type(metric).__name__, str(metric.dtype).removeprefix("torch.")
@@ -56,7 +56,7 @@ def _to_numpy(field: Any) -> NDArray[Any]:
 
 
 def load(path: str | os.PathLike[str]) -> GroundMetric:
-    """Read a ground metric; :meth:`GroundMetric.load` says more."""
+    """Read a ground metric; see :meth:`GroundMetric.load`."""
     try:
         return from_arrays(read_npz(path))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError) as error:

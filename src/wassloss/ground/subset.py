@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
 
 class Subset(GroundMetric):
-    r"""Distances among a few of the labels; all other labels are equally far from everything.
+    r"""Distances among a few of the labels; all other labels are equally far from every label.
 
     .. math:: d(i, j) = \begin{cases} d'(i', j') & \text{for labels } i, j \text{ of the subset,
-        number } i', j' \text{ in it} \\ \text{far} & \text{for other } i \ne j \end{cases}
+        with indices } i', j' \text{ in it} \\ \text{far} & \text{for other } i \ne j \end{cases}
 
     Args:
-        metric: the ground metric of the subset; its distances count, not its power and scale.
-        indices: which labels the subset consists of, in the metric's order.
+        metric: the ground metric of the subset; its distances are used, but not its power and
+            scale.
+        indices: the labels of the subset, in the metric's order.
         size: the number of all labels, K.
-        far: the distance of all other pairs; by default the largest in the subset. With less than
-            half of that the triangle inequality fails.
+        far: the distance of all other pairs; by default the largest in the subset. Below half of
+            that, the triangle inequality fails.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> from wassloss.ground import Ordinal
@@ -50,7 +51,7 @@ class Subset(GroundMetric):
     far: float
     """The distance of all pairs that are not in the subset."""
     places: Tensor
-    """Each label's number in the subset, n for labels outside of it; shape (K,)."""
+    """Each label's index in the subset, n for labels outside of it; shape (K,)."""
 
     def __init__(
         self,
@@ -83,8 +84,8 @@ class Subset(GroundMetric):
     def costs_by_place(self, indices: Tensor) -> Tensor:
         """Costs to chosen labels from each label of the subset and, last, from any other label.
 
-        All that ``cost_columns`` holds, except that a label costs 0 to itself, in shape
-        ``(len(indices), n + 1)``: row by row, ``costs_by_place(indices)[:, places]``.
+        The shape is ``(len(indices), n + 1)``. Apart from the cost 0 of a label to itself,
+        ``cost_columns(indices)`` is ``costs_by_place(indices)[:, places]``.
         """
         return cost_of(self._distances_by_place(indices), self.power, self.scale)
 

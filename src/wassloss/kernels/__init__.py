@@ -1,5 +1,5 @@
-"""Triton's kernels for NVIDIA GPUs, and what the compiled passes of all devices have in common.
+"""Triton kernels for NVIDIA GPUs, and the statuses and constants that all compiled passes share.
 
-Everything here has a version in torch elsewhere, which is its oracle and what runs without it.
-`launch.py` says where kernels can run. Nothing here imports another part of wassloss.
+Every kernel has a torch version elsewhere, which is its oracle and its fallback. `launch.py`
+decides where kernels can run. Nothing here imports another part of wassloss.
 """

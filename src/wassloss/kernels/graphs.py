@@ -1,4 +1,4 @@
-"""Work on a GPU that is launched as one: CUDA graphs."""
+"""CUDA graphs: many operations on a GPU in one launch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 def captured(
     run: Callable[[], object], device: torch.device, pool: Any = None
 ) -> Callable[[], object] | None:
-    """`run` as one launch instead of one per operation; None where it cannot be captured.
+    """Capture `run` in a CUDA graph, and return its replay; None if it cannot be captured.
 
-    Nothing is computed until the result is called. What `run` reads must stay where it is, and
-    what it makes is overwritten by each call. Graphs of one `pool` may read what others made.
+    Nothing is computed until the replay is called. Tensors that `run` reads must stay in place, and
+    each replay overwrites those it creates. Graphs that share a `pool` may read each other's.
     """
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
@@ -27,7 +27,7 @@ def captured(
                 run()
             finally:
                 graph.capture_end()
-    except RuntimeError:  # of a library that cannot be captured
+    except RuntimeError:  # from a library call that cannot be captured
         return None
     torch.cuda.current_stream(device).wait_stream(stream)
     return graph.replay

@@ -1,4 +1,4 @@
-"""Where compiled kernels can run, and how their programs are shaped."""
+"""Where kernels can run, how they are launched, and the shape of their programs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from torch import Tensor
 # Looked up once, because a tracer cannot follow the lookup.
 HAS_TRITON = importlib.util.find_spec("triton") is not None and torch.version.hip is None
 
-# Compiled kernels of earlier releases take their arguments in other ways.
+# In earlier releases, compiled kernels take different arguments.
 RELAUNCHES_FROM = (3, 6)
 
 # The largest support that fits in the registers of one Triton program.
 LARGEST_SUPPORT = 64
-# Up to this many target labels the code is unrolled over their pairs: up to three times faster, and
-# compiled in a second for 5 labels, 3 for 8, 6 for 12, but 18 for 16.
+# Up to this many target labels, the code is unrolled over pairs of them. This is up to three times
+# faster, but takes long to compile: 1 s for 5 labels, 3 s for 8, 6 s for 12, and 18 s for 16.
 MOST_UNROLLED = 12
-# Beyond, in tiles. Labels in a tile, warps, and numbers that a thread loads at once: with few
-# examples, and with many. As measured on an H200 with 1000 labels.
+# Larger supports use tiles. Labels per tile, warps, and numbers per load of a thread, for few and
+# for many examples, tuned on an H200 with 1000 labels.
 TILED = {
     16: ((128, 4, 1), (32, 1, 1)),
     32: ((128, 4, 4), (32, 1, 4)),
     64: ((64, 4, 4), (32, 2, 4)),
 }
-# One warp per example needs no barriers. More are worth theirs where there are many labels, or so
-# few examples that multiprocessors have room for them.
+# One warp per example needs no barriers. More warps pay off with many labels, or with so few
+# examples that multiprocessors have room for them.
 MOST_LABELS_OF_A_WARP, MOST_LABELS_OF_EIGHT_WARPS = 4096, 32768
 MOST_EXAMPLES_OF_MANY_WARPS = 256
 LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
@@ -42,7 +42,7 @@ def triton_available(device: torch.device) -> bool:
 
 
 _compiled: dict[tuple[object, ...], tuple[Any, tuple[object, ...]]] = {}
-_MOST_COMPILED = 4096  # batches may have ever new sizes
+_MOST_COMPILED = 4096  # every new size of a batch adds an entry
 
 
 def start_kernel(
@@ -53,11 +53,11 @@ def start_kernel(
     strengths: tuple[float, ...],
     constants: dict[str, Any],
 ) -> None:
-    """Start a Triton kernel, whose parameters are in this order.
+    """Start a Triton kernel whose parameters have this order.
 
-    Triton looks at every argument before it knows which compiled kernel to launch, for longer than
-    most of ours run. It compiles for dtypes, alignments and sizes, so these are enough to find
-    what it launched the last time.
+    Triton inspects every argument to find the compiled kernel, which takes longer than most of our
+    kernels run. Kernels are specialised on dtypes, alignments and sizes, so these identify the
+    compiled kernel that was launched last time.
     """
     device = tensors[0].get_device()
     if device >= 0 and device != torch.cuda.current_device():
@@ -75,7 +75,7 @@ def start_kernel(
         return
     arguments = (*tensors, *sizes, *strengths)
     compiled = kernel[(programs,)](*arguments, **constants)
-    if compiled is not None and _relaunches():  # None where it is interpreted
+    if compiled is not None and _relaunches():  # None in Triton's interpreter
         if len(_compiled) >= _MOST_COMPILED:
             _compiled.clear()
         rest = tuple(constants[name] for name in kernel.arg_names[len(arguments) :])
@@ -92,10 +92,10 @@ _counters: dict[tuple[int, int], Tensor] = {}  # by device and stream
 
 
 def finished_programs(x: Tensor) -> Tensor:
-    """Where a kernel counts its programs as they finish, `(1,)` on the device of `x`; 0 in between.
+    """A counter of a kernel's finished programs, `(1,)` on the device of `x`; 0 between kernels.
 
-    One for each stream, whose kernels take turns. A CUDA graph has its own: it may be replayed
-    while other kernels of the stream it was captured on run elsewhere.
+    There is one per stream, whose kernels run one after another. A CUDA graph has its own, because
+    it may be replayed at the same time as kernels of the stream it was captured on.
     """
     device, stream = x.get_device(), 0
     if device >= 0:
@@ -113,7 +113,7 @@ def finished_programs(x: Tensor) -> Tensor:
 def shape_of_program(
     batch: int, labels: int, support: int, dtype: torch.dtype
 ) -> tuple[int, int, int]:
-    """Labels in a tile, warps in a program, and the most numbers that a thread loads at once."""
+    """Labels per tile, warps per program, and the most numbers that a thread loads at once."""
     single = dtype == torch.float32
     many = batch > MOST_EXAMPLES_OF_MANY_WARPS and labels <= MOST_LABELS_OF_A_WARP
     if support > MOST_UNROLLED:
@@ -124,7 +124,7 @@ def shape_of_program(
         warps = 8 if labels <= MOST_LABELS_OF_EIGHT_WARPS else 16
     elif single and many:
         warps = 1
-    # Several labels per thread hide latencies, as long as their sums leave registers for them.
+    # Several labels per thread hide latencies, if their sums leave enough registers.
     labels_per_thread = 4 if single and support <= 8 else 1
     return 32 * warps * labels_per_thread, warps, 4 if single else 2
 
@@ -132,7 +132,7 @@ def shape_of_program(
 def solver_constants(
     cost: Tensor, strides: tuple[int, ...], support: int, batch: int, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """What kernels that solve are compiled for; the first of the strides is that of the labels."""
+    """The compile-time constants of solver kernels; `strides[0]` is the number of labels."""
     return _solver_constants(cost.element_size(), strides, support, batch, dtype)
 
 
@@ -143,12 +143,12 @@ def _solver_constants(
     tile, warps, at_once = shape_of_program(batch, strides[0], support, dtype)
     return {
         "N": support,
-        "S": _power_of_two(support),  # what tiles have room for
+        "S": _power_of_two(support),  # the size of tiles along the support
         "TILE": tile,
         "ALIGNED": math.gcd(*strides, at_once, 16 // bytes_per_cost),
         "UNROLLED": support <= MOST_UNROLLED,
         "num_warps": warps,
-        "num_stages": 1,  # costs come from the cache: loading ahead only takes registers
+        "num_stages": 1,  # costs are in the cache: prefetching only takes registers
         "enable_fp_fusion": True,
     }
 

@@ -1,6 +1,6 @@
-"""What a fused kernel says of each example, in the order of how much it matters."""
+"""The status that a fused kernel gives each example, in increasing order of severity."""
 
 FINE = 0
 IGNORED = 1  # does not count: its loss and gradient are 0
-UNCONVERGED = 2  # the best that was found, but not within the tolerance
-INVALID = 3  # a prediction or target that makes no sense: its loss and gradient are NaN
+UNCONVERGED = 2  # the best result found, but not within the tolerance
+INVALID = 3  # an invalid prediction or target: its loss and gradient are NaN

@@ -1,8 +1,8 @@
-"""Losses for the heads of language models, on the metric of words or of numbers.
+"""Losses for language models, on a metric of words or of numbers.
 
 ========================================  ====================================================
 :class:`~wassloss.LinearWassersteinLoss`  on hidden states and weight, without storing logits
-:class:`~wassloss.NumberTokenLoss`        cross-entropy that takes number tokens for numbers
+:class:`~wassloss.NumberTokenLoss`        cross-entropy plus transport over number tokens
 ========================================  ====================================================
 """
 

@@ -1,10 +1,10 @@
 r"""The loss of a language model's head, from hidden states and the head's weight.
 
 The logits of 4096 tokens over 128 256 words take a gigabyte in half precision; so do their
-gradients, and so would their costs. Here they exist for some hundred tokens at a time: a product
-makes the logits of a chunk, one pass over them gives the sums that the loss needs, another turns
-them into their own gradient, and two products carry that to the hidden states and the weight. The
-gradients are therefore known when the loss is, and the backward pass only scales them.
+gradients, and so would their costs. Here they exist for a chunk of a few hundred tokens at a time.
+A product computes its logits, one pass over them the sums that the loss needs, a second pass
+overwrites them with their gradient, and two products propagate that to the hidden states and the
+weight. The forward pass thus computes the gradients, and the backward pass only scales them.
 
 With one true label κ the loss, and its gradient in a logit, are closed forms:
 
@@ -38,7 +38,7 @@ LOWEST = -1e30  # finite, and less than any logit
 
 @dataclass(frozen=True)
 class Head:
-    """What a loss computes, and with which other processes."""
+    """The settings of a loss, and the processes that share its words."""
 
     spec: LossSpec
     softcap: float  # 0 for none
@@ -46,7 +46,7 @@ class Head:
     chunk_bytes: int | None  # None for `LARGEST_CHUNK_BYTES`
 
     def words(self) -> tuple[int, int]:
-        """The first of this process's words, and one past the last."""
+        """The range of this process's words: the first, and one past the last."""
         size = self.spec.metric.size
         if self.group is None:
             return 0, size
@@ -58,7 +58,10 @@ class Head:
 
 
 class LinearHead(torch.autograd.Function):
-    """Each token's loss, or their sum weighted by `scale`, whose gradient is known at once."""
+    """The loss of each token or, given `scale`, their weighted sum.
+
+    The forward pass computes the gradient of the sum.
+    """
 
     @staticmethod
     def forward(
@@ -81,19 +84,19 @@ class LinearHead(torch.autograd.Function):
         hidden, weight, bias, ids, scale, *gradients = ctx.saved_tensors
         inputs = (hidden, weight, bias)
         if scale is not None and not ctx.handed_over:
-            # In place, for the weight's may be a gigabyte. Whoever gets them may change them, so
-            # that a second backward pass through a retained graph starts anew.
+            # In place, because the weight's gradient may take a gigabyte. The caller may change it,
+            # so a second backward pass through a retained graph computes it again.
             factor = grad_output.detach()
             gradients = [None if x is None else x.data.mul_(factor) for x in gradients]
             ctx.handed_over = True
         else:
             scale = (grad_output if scale is None else scale * grad_output).detach()
             _, gradients = _in_chunks(ctx.head, *inputs, ids, scale, ctx.needs)
-        of_inputs = [
+        results = [
             None if gradient is None else first_order_only(gradient, x)
             for gradient, x in zip(gradients, inputs, strict=True)
         ]
-        return None, None, *of_inputs, None, None
+        return None, None, *results, None, None
 
 
 @torch.no_grad()
@@ -106,14 +109,14 @@ def _in_chunks(
     scale: Tensor | None,
     needs: list[bool],
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """The loss of each token, and gradients of their sum weighted by `scale (tokens,)`.
+    """Return the loss of each token, and the gradients of their sum weighted by `scale (tokens,)`.
 
-    They are those of the three inputs, None where `needs` says so or there is no `scale`.
+    There is one gradient for each of the three inputs, None if not needed or without `scale`.
     """
     tokens, words = len(hidden), len(weight)
     # Chunks after the first add to the gradient; without chunks it is 0.
     new = torch.empty_like if tokens else torch.zeros_like
-    of_hidden, of_weight, of_bias = gradients = [
+    grad_hidden, grad_weight, grad_bias = gradients = [
         None
         if x is None or scale is None or not needed
         else new(x, memory_format=torch.contiguous_format)
@@ -124,7 +127,7 @@ def _in_chunks(
     passes = (_TritonPasses if _triton_fits(hidden) else _Passes)(head, hidden)
     allowed = head.chunk_bytes or _memory.LARGEST_CHUNK_BYTES
     size = max(1, allowed // (max(1, words) * passes.bytes_per_logit))
-    size = size // 64 * 64 or size  # a size at which matrix products are fast
+    size = size // 64 * 64 or size  # matrix products are fast at multiples of 64
     buffer = hidden.new_empty(min(size, tokens), words)
     with torch.autocast(hidden.device.type, enabled=False):
         for first in range(0, tokens, size):
@@ -139,26 +142,26 @@ def _in_chunks(
             if scale is None or not any(needs):
                 continue
             passes.to_gradient(logits, ids[rows], torch.stack([*terms, scale[rows]]))
-            if of_hidden is not None:
-                torch.mm(logits, weight, out=of_hidden[rows])
-            if of_weight is not None:
-                of_weight.addmm_(logits.T, x, beta=float(first > 0))
-            if of_bias is not None:
+            if grad_hidden is not None:
+                torch.mm(logits, weight, out=grad_hidden[rows])
+            if grad_weight is not None:
+                grad_weight.addmm_(logits.T, x, beta=float(first > 0))
+            if grad_bias is not None:
                 bias_sum += logits.sum(0, dtype=bias_sum.dtype)
-    if of_bias is not None:
-        of_bias.copy_(bias_sum)
-    if of_hidden is not None and head.group is not None:
-        dist.all_reduce(of_hidden, group=head.group)
+    if grad_bias is not None:
+        grad_bias.copy_(bias_sum)
+    if grad_hidden is not None and head.group is not None:
+        dist.all_reduce(grad_hidden, group=head.group)
     return losses, gradients
 
 
 def _closed_form(
     head: Head, passes: _Passes, logits: Tensor, ids: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Losses of a chunk, and what its gradient needs: the logs of totals, and slopes' centres."""
+    """Losses of a chunk, and for its gradient `log Σ exp(z)` and the mean slope of each token."""
     spec, (first, last) = head.spec, head.words()
-    place = (ids - first).clamp(0, max(0, last - first - 1)).unsqueeze(1)
-    at_target = logits.new_zeros(len(ids), 1) if first == last else logits.gather(1, place)
+    column = (ids - first).clamp(0, max(0, last - first - 1)).unsqueeze(1)
+    at_target = logits.new_zeros(len(ids), 1) if first == last else logits.gather(1, column)
     at_target = head.capped(at_target.squeeze(1).to(wide_dtype(logits.dtype)))
     at_target = torch.where((ids >= first) & (ids < last), at_target, 0.0)
     parts = passes.sums(logits, ids)  # (4, parts, tokens)
@@ -188,7 +191,7 @@ class _Passes:
         self.bytes_per_logit = hidden.element_size() + 6 * wide_dtype(hidden.dtype).itemsize
 
     def sums(self, logits: Tensor, ids: Tensor) -> Tensor:
-        """`(4, parts, tokens)`: maximum, `Σ e^(z - max)`, that times `z - max`, and times costs."""
+        """`m = max z`, `Σ e^(z−m)`, `Σ (z−m) e^(z−m)` and `Σ M e^(z−m)`, `(4, parts, tokens)`."""
         z, cost = self._logits_and_costs(logits, ids)
         top = z.amax(1).clamp(min=LOWEST) if z.shape[1] else z.new_full((len(z),), LOWEST)
         gap = z - top[:, None]
@@ -197,15 +200,15 @@ class _Passes:
         return torch.stack([top, e.sum(1), spread, (e * cost).sum(1)]).unsqueeze(1)
 
     def to_gradient(self, logits: Tensor, ids: Tensor, terms: Tensor) -> None:
-        """Write the gradient over the logits, given `(log_total, mean, scale)`, `(3, tokens)`."""
+        """Overwrite logits by their gradient, given `(log_total, mean, scale)`, `(3, tokens)`."""
         z, cost = self._logits_and_costs(logits, ids)
         log_total, mean, scale = terms.unsqueeze(2)
         log_h, spec = z - log_total, self.head.spec
         raised, epsilon = log_h.clamp(min=lowest_log_mass(z.dtype)), spec.entropy_of_one_label
         slope = one_label.slope(raised, cost, epsilon, spec.transport_weight)
-        every = torch.arange(self.words.start, self.words.stop, device=ids.device)
-        here = ids[:, None] == every
-        found = one_label.gradient(log_h.exp(), slope, mean, spec.kl_weight, here)
+        words = torch.arange(self.words.start, self.words.stop, device=ids.device)
+        is_target = ids[:, None] == words
+        found = one_label.gradient(log_h.exp(), slope, mean, spec.kl_weight, is_target)
         if self.head.softcap:
             found *= 1 - (z / self.head.softcap).square()
         logits.copy_(torch.where(scale == 0, 0.0, scale * found))
@@ -241,7 +244,7 @@ class _TritonPasses(_Passes):
     def sums(self, logits: Tensor, ids: Tensor) -> Tensor:
         tokens, words = logits.shape
         tiles = self.kernels.TILES
-        parts = max(1, -(-words // (tiles * self.columns)))  # at least one, also without words
+        parts = max(1, -(-words // (tiles * self.columns)))  # at least one, even without words
         found = logits.new_empty(4, parts, tokens, dtype=torch.float32)
         with torch.cuda.device_of(logits):
             self.kernels.sums_kernel[(-(-tokens // self.rows), parts)](
@@ -263,7 +266,7 @@ class _TritonPasses(_Passes):
             )
 
     def _constants(self, logits: Tensor, ids: Tensor) -> dict[str, Any]:
-        """The arguments of costs and tiles that both kernels share."""
+        """The arguments for costs and tiles that both kernels share."""
         power, own = self.head.spec.metric.power, self.own(ids).float()
         own = own[:, self.words] if self.kind == "rows" else own
         width = own.stride(0)
@@ -282,7 +285,7 @@ class _TritonPasses(_Passes):
             "KIND": self.kind,
             "POWER": int(power) if power in (1, 2) else -1,
             "FEATURES": self.kernels.FEATURES,
-            "ALIGNED": math.gcd(width, 4),  # floats that are loaded at once
+            "ALIGNED": math.gcd(width, 4),  # floats per load
             # Half-precision logits have fewer digits than tf32.
             "PRECISION": "tf32x3" if logits.dtype == torch.float32 else "tf32",
             "num_warps": self.warps,

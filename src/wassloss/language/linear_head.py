@@ -24,23 +24,24 @@ class LinearWassersteinLoss(TransportLoss):
     r"""`WassersteinLoss` on top of a linear layer, without ever storing all logits.
 
     `loss_fn(hidden, weight, target, bias)` is `WassersteinLoss(metric)(hidden @ weight.T + bias,
-    target)` for class ids, computed for some hundred tokens at a time: made for the heads of
-    language models, whose logits would take gigabytes.
+    target)` for class ids, computed for a few hundred tokens at a time. It is meant for the heads
+    of language models, whose logits would take gigabytes.
 
     Args:
-        metric: the ground metric of the words, or a matrix of distances. Costs come on demand from
+        metric: the ground metric of the words, or a matrix of distances. On a GPU, the costs of
             :class:`~wassloss.ground.Ordinal`, :class:`~wassloss.ground.Embedding` and
-            :class:`~wassloss.ground.Subset`; those of other metrics are computed for a chunk.
-        epsilon, kl_weight, transport_weight, regularizer, weight, ignore_index: as in
-            :class:`~wassloss.WassersteinLoss`, and so is `normalize_cost`.
+            :class:`~wassloss.ground.Subset` are computed on demand; those of other metrics are
+            stored for a chunk.
+        epsilon, kl_weight, transport_weight, regularizer, weight, ignore_index, normalize_cost: as
+            in :class:`~wassloss.WassersteinLoss`.
         softcap: if given, logits are replaced by `softcap · tanh(logits / softcap)`.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``. With ``"none"`` the backward
             pass computes the logits again, because the forward pass does not know the weights.
-        chunk_bytes: memory for the logits of a chunk (and its costs, where they are stored), 64 MiB
+        chunk_bytes: memory for the logits of a chunk (and its costs, if they are stored), 64 MiB
             by default. Matrix products are faster on larger chunks.
-        process_group: processes that each hold a part of the words: rows `rank · n` to `(rank + 1)
-            · n - 1` of the weight and bias, with `n` the number of words divided by that of
-            processes, rounded up. Hidden states and targets are the same for all of them.
+        process_group: the processes among which the words are split. Each holds rows `rank · n` to
+            `(rank + 1) · n - 1` of the weight and bias, with `n` the number of words divided by the
+            number of processes, rounded up. All get the same hidden states and targets.
 
     Shapes:
         - hidden: `(…, features)`.
@@ -50,8 +51,8 @@ class LinearWassersteinLoss(TransportLoss):
         - sample_weight: `(…)`.
         - output: a scalar, or the shape of the target if `reduction="none"`.
 
-    Sums over words and tokens are in single precision at least, whatever the dtype of the logits;
-    only the weight's gradient adds up over chunks in its own dtype, which larger chunks round less.
+    Sums over words and tokens are in at least single precision, whatever the dtype of the logits.
+    Only the weight's gradient accumulates over chunks in its own dtype; larger chunks round less.
     A NaN among the hidden states makes the loss NaN. Gradients are first-order.
 
     >>> import torch, wassloss as wl
@@ -123,7 +124,7 @@ class LinearWassersteinLoss(TransportLoss):
         needs = [grad and x is not None and x.requires_grad for x in (hidden, weight, bias)]
         given = (head, needs, rows, weight, bias, ids.indices.squeeze(1))
         run = LinearHead.apply
-        if is_traced():  # it writes in place, for which compilers would make copies
+        if is_traced():  # it writes in place, and the compiler would insert copies
             run = torch.compiler.disable(run)
         if self.reduction == "none" or (share is not None and share.requires_grad):
             values = run(*given, None) * ids.weights.squeeze(1)
@@ -133,7 +134,7 @@ class LinearWassersteinLoss(TransportLoss):
         scale = scale if share is None else scale * share.flatten()
         scale = scale if counts is None else torch.where(counts, scale, 0.0)
         whole = losses.total_share(share) if self.reduction == "mean" else scale.new_ones(())
-        # Divided first: half precision may not hold the gradient of a sum.
+        # Divide first: the gradient of a sum may overflow half precision.
         total = run(*given, scale / torch.where(whole != 0, whole, 1))
         return torch.where(whole != 0, total, math.nan)
 
@@ -144,7 +145,7 @@ class LinearWassersteinLoss(TransportLoss):
         for name, x in given.items():
             if hasattr(x, "to_local"):
                 raise TypeError(
-                    f"{name} must be a plain tensor, got a DTensor: where processes share tokens, "
+                    f"{name} must be a plain tensor, got a DTensor: under tensor parallelism, "
                     f"pass {name}.to_local() and process_group=mesh.get_group(); under FSDP, call "
                     "the loss in the forward of the module that owns the weight"
                 )

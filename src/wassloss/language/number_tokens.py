@@ -1,4 +1,4 @@
-"""Numbers as numbers in language models: cross-entropy plus transport over the number tokens."""
+"""Cross-entropy plus transport over the number tokens of a language model."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ from wassloss.targets import read_target
 
 LARGEST_COST = 10.0  # in medians: a trace of mass on a rare 10000000 must not outweigh the rest
 PLACES = ("absolute", "relative")
-LARGEST_POWER = 30  # of ten by which a place counts; single precision ends at 38
+LARGEST_POWER = 30  # of ten in the value of a place; single precision ends at 38
 
 
 class NumberTokenLoss(MetricModule):
-    r"""Cross-entropy, plus how far off a number is where the true token is one.
+    r"""Cross-entropy, plus the expected error of the value where the true token is a number.
 
-    To cross-entropy a 7 for an 8 is as wrong as a "banana". Where the label is a number token of
-    value :math:`v`, this loss adds `number_weight` times the Wasserstein distance to it from the
-    prediction over the number tokens: for one true label, the expected cost
+    For cross-entropy, predicting 7 for 8 is as wrong as predicting "banana". Where the label is a
+    number token of value :math:`v`, this loss adds `number_weight` times the Wasserstein distance
+    to it from the prediction over the number tokens: for one true label, the expected cost
 
     .. math:: \sum_{j \in \text{numbers}} q_j\, d(v_j, v),
               \qquad q = \text{softmax of the numbers' logits.}
 
-    Of Zausinger et al. (2025), "Regress, don't guess". Costs are in units of their median, which
-    for digits is 3, and at most 10. All other labels have cross-entropy alone.
+    Proposed by Zausinger et al. (2025), "Regress, don't guess". Costs are in units of their median,
+    which is 3 for digits, and at most 10. All other labels get cross-entropy alone.
 
     Args:
         tokenizer: anything with `get_vocab()`, a mapping from tokens to ids, or values
             `(vocabulary,)`, NaN for words. Digits, longer numbers, signs and decimals count, also
             after a space as GPT-2 (`Ġ`) and SentencePiece (`▁`) write it, and as byte fallbacks.
-        number_weight: of the second term.
-        places: None counts every token as it stands. ``"absolute"`` multiplies its cost by what it
-            counts in its number, 100 for the first digit of 314; ``"relative"`` divides that by
-            the place of the number's first digit: 1, 0.1 and 0.01. Digits that follow one another
-            along the last dimension of the target are one number.
+        number_weight: weight of the second term.
+        places: None ignores the place of a digit. ``"absolute"`` multiplies its cost by its place
+            value in the number, 100 for the first digit of 314; ``"relative"`` divides that by the
+            place value of the first digit: 1, 0.1 and 0.01. Consecutive digits along the last
+            dimension of the target are one number.
         ignore_index: the label of tokens that do not count.
         reduction: ``"mean"`` over all labels that count, ``"sum"`` or ``"none"``.
 
     Shapes:
         - logits: `(…, vocabulary)`, or `(batch, vocabulary, …)` as in `CrossEntropyLoss`; they may
           have more columns than the tokenizer has tokens.
-        - target: token ids, the logits' shape without the vocabulary. They are not shifted.
+        - target: token ids, in the logits' shape without the vocabulary. The loss does not shift
+          them.
         - output: a scalar, or the target's shape if `reduction="none"`.
 
     Attributes:
@@ -87,12 +88,12 @@ class NumberTokenLoss(MetricModule):
         if places is not None:
             _checks.check_choice("places", places, PLACES)
             if written is None:
-                raise ValueError("places need a tokenizer, whose tokens have digits; got values")
+                raise ValueError("places needs a tokenizer, whose tokens have digits, got values")
         costs = Ordinal(self.values).in_medians()
         self.metric = costs.tabulated() if costs.size <= LARGEST_TABLE else costs
         self.reduction, self.ignore_index = reduction, check_ignore_index(ignore_index)
         self.places = places
-        number = ids.new_full((int(ids[-1]) + 2,), -1)  # which one each token is
+        number = ids.new_full((int(ids[-1]) + 2,), -1)  # each token's position in `ids`
         number[ids] = torch.arange(len(ids), device=ids.device)
         self.register_buffer("ids", ids, persistent=False)
         self.register_buffer("_number", number, persistent=False)
@@ -169,7 +170,7 @@ def _composed(
 ) -> tuple[Tensor, None]:
     """Both terms in torch operations, for every label: used while tracing, and as an oracle.
 
-    `number (labels,)` says which of the numbers a label is, -1 for words and ignored labels.
+    `number (labels,)` is each label's position in `loss.ids`, -1 for words and ignored labels.
     """
     if counts is not None:  # whatever an ignored token predicts, NaN included, has no effect
         rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
@@ -188,9 +189,9 @@ def _with_gradient(
     scale: Tensor,
     counts: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-    """The same, with the gradient in the logits, in their precision.
+    """Both terms with the gradient in the logits, in the precision of the logits.
 
-    The second term is computed for labels that are numbers, from the columns of numbers alone.
+    The second term is computed only for labels that are numbers, from the columns of numbers.
     """
     needs_gradient = torch.is_grad_enabled() and rows.requires_grad
     x, which = rows.detach(), (number >= 0).nonzero().squeeze(1)  # (n,)
@@ -206,7 +207,7 @@ def _with_gradient(
         return value, None
     share = log_h.exp()
     share.scatter_add_(1, number[which, None], -torch.ones_like(share[:, :1]))
-    # In the columns of numbers alone: the second term does not depend on the mass of words.
+    # Only in the columns of numbers: the second term does not depend on the mass of words.
     gradient[which.unsqueeze(1), loss.ids] = (share + size[:, None] * slope).to(x.dtype)
     if counts is not None:
         gradient.masked_fill_(~counts.unsqueeze(1), 0.0)
@@ -218,7 +219,7 @@ def _cross_entropy(
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Cross-entropy of each row of logits, its gradient, and `log_softmax(x)[which][:, ids]`.
 
-    A few rows at a time, so that they stay in a CPU's cache from the first operation to the last.
+    Processes a few rows at a time, which stay in a CPU's cache from one operation to the next.
     """
     value = x.new_empty(len(x), dtype=wide_dtype(x.dtype))
     gradient = x.new_empty(x.shape) if needs_gradient else None
@@ -240,7 +241,7 @@ def _cross_entropy(
 def _cross_entropy_on_gpu(
     x: Tensor, labels: Tensor, which: Tensor, ids: Tensor, needs_gradient: bool
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The same in one kernel."""
+    """`_cross_entropy` in one kernel."""
     from wassloss.kernels.triton.cross_entropy import LARGEST_TILE, cross_entropy_kernel
 
     x, (tokens, words) = x.contiguous(), x.shape

@@ -13,7 +13,7 @@ from torch import Tensor
 from wassloss._checks import default_dtype
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # byte fallback of SentencePiece
-# After a space as GPT-2 or SentencePiece writes it, or the mark of BERT's continuations.
+# Optionally after a space, as GPT-2 or SentencePiece write it, or BERT's mark of continuation.
 _NUMBER = re.compile(
     r"(?P<space>[Ġ▁ ]?)(?:\#\#)?(?P<sign>[+\-−]?)(?P<whole>[0-9]*)(?P<point>\.?)(?P<part>[0-9]*)"
 )
@@ -29,9 +29,9 @@ Tokenizer: TypeAlias = _HasVocabulary | Mapping[str, int] | Mapping[bytes, int]
 class NumberTokens(NamedTuple):
     """The tokens of a vocabulary that are numbers.
 
-    `written` is for :func:`places`, by token id: digits, those of them after a decimal point,
-    whether there is a point, and whether the token begins a number (after a space, or with a sign).
-    Its last row stands for every token that is not part of a number.
+    `written` is the input of :func:`places`, indexed by token id: the number of digits, of digits
+    after a decimal point, whether there is a point, and whether the token begins a number (after a
+    space, or with a sign). Its last row stands for all tokens that are not part of a number.
     """
 
     ids: Tensor  # (numbers,), ascending
@@ -40,7 +40,7 @@ class NumberTokens(NamedTuple):
 
 
 def number_tokens(tokenizer: Tokenizer | Tensor) -> NumberTokens:
-    """The numbers of a tokenizer, or of values `(vocabulary,)` that are NaN for words."""
+    """Find the numbers of a tokenizer, or of values `(vocabulary,)` that are NaN for words."""
     if isinstance(tokenizer, Tensor):
         return _from_values(tokenizer)
     read = getattr(tokenizer, "get_vocab", None)
@@ -91,14 +91,14 @@ def _from_values(values: Tensor) -> NumberTokens:
 
 
 def places(ids: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
-    """What one unit of each label counts in the number it is part of, as powers of ten.
+    """The place of each label in its number: the power of ten that its last digit counts.
 
-    Labels `ids (…, sequence)` of digits that follow one another are one number: in "3 1 4 . 1 5"
-    the places are 2, 1, 0, any, −1 and −2.
+    Consecutive digits among the labels `ids (…, sequence)` are one number: in "3 1 4 . 1 5" the
+    places are 2, 1, 0, any, −1 and −2.
 
     Returns:
-        Each label's place, and that of the first digit of its number, both `(labels,)`; any
-        integers where the label is no number.
+        Each label's place, and that of the first digit of its number, both `(labels,)`; arbitrary
+        integers for labels that are not part of a number.
     """
     other = len(written) - 1
     known = ids.masked_fill((ids < 0) | (ids > other), other)
@@ -108,7 +108,7 @@ def places(ids: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
     follows[..., 1:] = inside[..., :-1]
     number = (inside & ~(follows & (begins == 0))).flatten().cumsum(0)
     digits, decimals, point = digits.flatten(), decimals.flatten(), point.flatten()
-    last = digits.cumsum(0)  # digits up to and with each label, counted through the batch
+    last = digits.cumsum(0)  # digits up to each label, counted through the batch
 
     def extreme(x: Tensor, which: str, first: Tensor | None = None) -> Tensor:
         kept = x.new_zeros(len(x) + 1) if first is None else first

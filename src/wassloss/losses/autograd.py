@@ -1,7 +1,7 @@
 """Values with a known derivative: how solvers pass their gradients to autograd.
 
 The envelope theorem gives the derivative of an optimal value from the optimum alone. No graph is
-kept through the iterations, so memory does not depend on how many there were.
+kept through the iterations, so memory does not depend on their number.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ def reduced_with_fused_gradient(
 ) -> Tensor:
     """A mean or sum of values, differentiable in `x`, given the gradient of each value.
 
-    Each part is multiplied by `share`, None for 1. One step in the backward pass rather than two.
+    Each gradient is multiplied by `share`, None for 1. This takes one step in the backward pass
+    instead of two.
     """
     result: Tensor = _FusedEnvelope.apply(x, (reduced, gradient, share))
     return result
 
 
 class _Envelope(torch.autograd.Function):
-    # With setup_context apart from forward torch.func.grad works too, and with this rule jacrev.
+    # torch.func.grad needs a separate setup_context, and jacrev this rule.
     generate_vmap_rule = True
 
     @staticmethod
@@ -69,8 +70,8 @@ class _Envelope(torch.autograd.Function):
 
 
 class _FusedEnvelope(torch.autograd.Function):
-    # Without a setup_context of its own: torch inspects the signature of one at every call. All but
-    # `x` is in a tuple, because outputs that are not inputs need no copy.
+    # No separate setup_context, because torch inspects its signature at every call. All but `x` is
+    # in a tuple, because outputs that are not inputs need no copy.
     @staticmethod
     def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, Tensor | float | None]) -> Tensor:
         value, gradient, ctx.share = found
@@ -93,7 +94,7 @@ def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
 
 
 def first_order_only(gradient: Tensor, x: Tensor) -> Tensor:
-    """Raise an error if the gradient is differentiated again, instead of taking it for constant."""
+    """Make a second derivative raise an error, instead of treating the gradient as constant."""
     if torch.is_grad_enabled():
         gradient = _FirstOrderOnly.apply(gradient, x)
     return gradient

@@ -1,4 +1,4 @@
-"""Reduce the losses of a batch: to each of them, their mean or their sum."""
+"""Reduce the losses of a batch to their mean or sum, or return each of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class PerExample(NamedTuple):
     """Losses before they are reduced."""
 
     values: Tensor  # (batch,); 0 where an example does not count
-    shape: torch.Size  # shape in which they are returned: the logits' without labels
+    shape: torch.Size  # of the returned losses: that of the logits without labels
     counts: Tensor | None = None  # (batch,), which examples count; None if all do
-    # Where autograd does not know the gradient yet: `x`, and that of each value in its row of `x`.
+    # If autograd does not know the gradient yet: `x`, and the gradient of each value in its row.
     slope: tuple[Tensor, Tensor] | None = None
-    summary: Summary | None = None  # where a kernel has reduced them already
+    summary: Summary | None = None  # if a kernel has already reduced them
 
     def differentiable(self) -> Tensor:
-        """`values` with their gradient, in their shape."""
+        """`values` with their gradient, in the returned shape."""
         values = (
             self.values if self.slope is None else with_fused_gradient(self.values, *self.slope)
         )
@@ -35,7 +35,7 @@ class PerExample(NamedTuple):
         return values if values.shape == self.shape else values.reshape(self.shape)
 
     def reduced(self, reduction: str, share: Tensor | None = None) -> Tensor:
-        """Differentiable values, multiplied by shares of their shape, or their mean or sum.
+        """Reduce to differentiable values, multiplied by `share`, or to their mean or sum.
 
         The mean is weighted, as in `CrossEntropyLoss`. Values that do not count are 0.
         """
@@ -75,21 +75,21 @@ def counting(status: Tensor | None) -> Tensor | None:
 
 
 def quotient(total: Tensor, share: Tensor) -> Tensor:
-    """`total / share`: NaN where nothing counts, as in `CrossEntropyLoss`, but without a gradient.
+    """`total / share`; NaN if nothing counts, as in `CrossEntropyLoss`, but with a gradient of 0.
 
-    One batch of ignored labels would otherwise turn every weight of a model into NaN.
+    Otherwise, one batch of ignored labels would turn every weight of a model into NaN.
     """
     some = share != 0
     return torch.where(some, total / torch.where(some, share, 1), math.nan)
 
 
 def weight_of_classes(weight: Tensor, target: ReadTarget) -> Tensor:
-    """The weight of each example, from those of its classes, `(batch,)`."""
+    """The weight of each example, from the weights of its classes, `(batch,)`."""
     indices, mass = target
     # Padding and class ids out of range do not count.
-    of_label = weight[indices.clamp(0, len(weight) - 1)]
+    weights = weight[indices.clamp(0, len(weight) - 1)]
     if mass is None:
-        return of_label
+        return weights
     mass = mass.detach().to(weight.dtype)
-    # An average, so that weights of 1 change nothing whatever the mass of the target.
-    return (of_label * mass).sum(-1) / mass.sum(-1)
+    # An average, so that class weights of 1 change nothing, whatever the mass of the target.
+    return (weights * mass).sum(-1) / mass.sum(-1)

@@ -17,8 +17,8 @@ from wassloss.transport.precision import smallest_mass
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Symmetric
 
-# A product with a kernel shared by the batch costs a fraction of exponentials: where a target has
-# more than this part of the labels, one over all of them is cheaper than its own block.
+# A product with a kernel shared by the batch costs a fraction of computing exponentials. If a
+# target has more than one in this many labels, a product over all is cheaper than its own block.
 WIDE_SUPPORT = 5
 
 
@@ -39,24 +39,24 @@ def transport_cost(
         return value
     if options.scaling_iterations is None and options.solver is None:
         solver = Symmetric(options.tol, options.max_iterations or Symmetric.max_iterations)
-        of_prediction = _prediction_itself(log_h, spec, solver, h)
-        of_target = _target_itself(target, spec, solver)
-    else:  # the solver asked for, for all three
+        own_prediction = _prediction_to_itself(log_h, spec, solver, h)
+        own_target = _target_to_itself(target, spec, solver)
+    else:  # the requested solver, for all three
         masses = log_h.exp() if h is None else h
         everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
         y = torch.zeros_like(masses, requires_grad=False).scatter_add(
             1, target.indices.expand_as(target.weights), target.weights
         )
         itself = SparseTarget(everything, masses)
-        of_prediction = _one_transport(log_h, itself, spec, h)
-        of_target = _one_transport(y.detach().log(), target, spec, y)
-    return value - 0.5 * of_prediction - 0.5 * of_target
+        own_prediction = _one_transport(log_h, itself, spec, h)
+        own_target = _one_transport(y.detach().log(), target, spec, y)
+    return value - 0.5 * own_prediction - 0.5 * own_target
 
 
-def _prediction_itself(
+def _prediction_to_itself(
     log_h: Tensor, spec: LossSpec, solver: Symmetric, h: Tensor | None
 ) -> Tensor:
-    """The transport of each prediction to itself, `(batch,)`."""
+    """The cost of transport from each prediction to itself, `(batch,)`."""
     everything = torch.arange(spec.metric.size, device=log_h.device).unsqueeze(0)
     masses = log_h.detach().exp() if h is None else h.detach()
     masses = masses.clamp(min=smallest_mass(masses.dtype))
@@ -70,14 +70,14 @@ def _prediction_itself(
     )
 
 
-def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> Tensor:
-    """The transport of each target to itself, `(batch,)`, among the labels it names."""
+def _target_to_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> Tensor:
+    """The cost of transport from each target to itself, `(batch,)`, on its own support."""
     metric, weights, dtype = spec.metric, target.weights, target.weights.dtype
     if WIDE_SUPPORT * weights.shape[1] >= metric.size:
         y = weights.new_zeros(len(weights), metric.size).scatter_add(
             1, target.indices.expand_as(weights), weights
         )
-        return _prediction_itself(y.detach().log(), spec, solver, y)
+        return _prediction_to_itself(y.detach().log(), spec, solver, y)
     masses = weights.detach()
     if weights.requires_grad:
         masses = masses.clamp(min=smallest_mass(dtype))  # see problem_of
@@ -118,7 +118,7 @@ def _differentiable(
     *inputs: tuple[Tensor | None, Callable[[], Tensor]],
     costs: Callable[[], Tensor],
 ) -> Tensor:
-    """A solution's value, differentiable in its inputs and in costs that are learned."""
+    """The value of a solution, differentiable in its inputs and in learned costs."""
     if not torch.is_grad_enabled():
         return solution.value
     pairs = [(x, slope()) for x, slope in inputs if x is not None and x.requires_grad]
@@ -138,8 +138,8 @@ def problem_of(log_h: Tensor, target: SparseTarget, spec: LossSpec) -> Problem:
     """The problem that a loss poses for these predictions and targets, without gradients."""
     weights = target.weights.detach()
     if target.weights.requires_grad and not spec.objective.free_target:
-        # Labels of zero weight have a gradient too: keep them, with next to no mass. It is the
-        # prediction's own floor, for their logarithms cancel in a divergence. (A target that need
-        # not be met would be one as soon as it is kept.)
+        # Labels of zero weight have a gradient too: keep them, with the smallest mass. Predictions
+        # have the same floor, because the logarithms cancel in a divergence. (If the target's
+        # marginal is free, keeping a label would allow mass to go there.)
         weights = weights.clamp(min=smallest_mass(weights.dtype))
     return Problem.from_log(log_h, weights, target.indices, spec.metric, spec.objective)

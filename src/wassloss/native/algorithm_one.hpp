@@ -1,7 +1,7 @@
-// Algorithm 1: so many matrix scalings from `f = 0`, for one balanced example.
+// Algorithm 1: a fixed number of matrix scalings from `f = 0`, for one balanced example.
 //
-// With `f` the best for `g`, the shares computed for `f` are also those of the plan, so the column
-// sums of the next iteration need no exponentials of their own.
+// Because `f` is optimal for `g`, the shares computed for `f` are also those of the plan, and the
+// column sums of the next iteration need no exponentials of their own.
 #pragma once
 
 #include "best_potential.hpp"
@@ -9,14 +9,14 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// `AlgorithmOne.solve`: writes `newton.g` and leaves `newton.dual` there; its value.
+// `AlgorithmOne.solve`: write `newton.g`, evaluate `newton.dual` there, and return its value.
 // `exponents` is scratch (padded labels).
 template <class T>
 double iterate(const wassloss_settings& settings, Newton<T>& newton, T* exponents) {
   SemiDual<T>& dual = newton.dual;
   const Example<T>& at = dual.example();
-  // Shares in the table are no smaller than e^negligible, times what factors and sums make of it:
-  // of a column that has not much more than that, most is made up.
+  // The table raises shares to at least e^negligible, which factors and sums may multiply. Of a
+  // column with little more mass than that, most is due to raising.
   const double made_up = ::exp(Precision<T>::negligible + 2 * Shares<T>::reach);
   const double least = made_up / double(Precision<T>::eps) * at.mass_h;
   for (int64_t i = 0; i < at.labels; ++i) dual.f[i] = 0;

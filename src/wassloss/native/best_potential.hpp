@@ -1,11 +1,11 @@
-// The potential of one target that is best for given potentials of the labels.
+// The optimal potential of one target, given the potentials of the labels.
 #pragma once
 
 #include "semi_dual.hpp"
 
 namespace wassloss::WASSLOSS_ISA {
 
-// `g_j = ρ_y ε (log y_j − β_j − log Σ_i exp(α_i + (f_i − M_ij)/ε))`, by exponentials of its own.
+// `g_j = ρ_y ε (log y_j − β_j − log Σ_i exp(α_i + (f_i − M_ij)/ε))`, without the table of shares.
 // `exponents` is scratch (padded labels).
 template <class T>
 double best_potential(const wassloss_settings& settings, const Example<T>& at, int64_t j,

@@ -22,7 +22,7 @@ class Losses(NamedTuple):
     value: Tensor  # (batch,)
     gradient: Tensor  # (batch, labels), in the logits
     status: Tensor  # (batch,), see wassloss.kernels.status
-    worst: int  # of all statuses
+    worst: int  # the worst status
 
 
 class Potentials(NamedTuple):
@@ -63,7 +63,7 @@ def settings(
 def class_ids(
     settings: Settings, logits: Tensor, ids: Tensor, cost: Tensor, tabulated: bool
 ) -> Losses:
-    """Losses of one label per example.
+    """Compute the losses of one label per example.
 
     Costs are rows `(any number, labels)`: that of label `ids[b]` if they are a table of all labels
     (`tabulated`), else row `b`.
@@ -79,7 +79,7 @@ def sparse(
     cost: Tensor,
     tabulated: bool,
 ) -> Losses:
-    """Losses of a few labels per example, `indices` and `weights (batch, support)`.
+    """Compute the losses of a few labels per example, `indices` and `weights (batch, support)`.
 
     A weight of 0 is padding, with any index. Costs are rows `(any number, labels)`: row
     `indices[b, j]` if they are a table of all labels (`tabulated`), else row `b · support + j`.
@@ -90,9 +90,9 @@ def sparse(
 def maximize(
     settings: Settings, log_h: Tensor, log_y: Tensor, rows: Tensor, cost: Tensor
 ) -> Potentials:
-    """Potentials of entropic problems, `log_h (batch, labels)`, `log_y (batch, support)`.
+    """Solve entropic problems, `log_h (batch, labels)` and `log_y (batch, support)`.
 
-    `log_y` is `−inf` on padding; target `j` of example `b` has the costs in row `rows[b, j]`.
+    `log_y` is `−inf` on padding. The costs of target `j` of example `b` are in row `rows[b, j]`.
     """
     dtype, (count, labels), support = log_h.dtype, log_h.shape, log_y.shape[1]
     log_h, log_y, cost = log_h.contiguous(), _dense(log_y, dtype), _dense(cost, dtype)

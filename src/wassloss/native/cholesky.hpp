@@ -1,4 +1,4 @@
-// Small systems by Cholesky's decomposition.
+// Solve small systems by Cholesky decomposition.
 #pragma once
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// Solve `system x = x` in place for `n` unknowns, given the lower half of the rows; false if it is
-// not positive definite.
+// Solve `system x = x` in place for `n` unknowns, given the lower triangle. Overwrites `system`;
+// returns false if it is not positive definite.
 inline bool cholesky_solve(double* system, double* x, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     double* __restrict line = system + j * n;

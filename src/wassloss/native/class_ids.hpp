@@ -1,4 +1,4 @@
-// The loss of one label per example: all of `h` goes there, whatever the plan.
+// The loss of one label per example, to which all of `h` goes.
 //
 // `W = Σ h_i M_iκ`, plus `ε Σ h log h` with the regulariser "plan", and KL is `−log h_κ`.
 #pragma once
@@ -16,8 +16,8 @@ struct LabelScratch {
       : log_h(room.take<T>(padded(batch.labels))), h(room.take<T>(padded(batch.labels))) {}
 };
 
-// `Σ h (weight M + ε log h)` from what `exponentials` leaves, of this sum. The softmax is left in
-// `h`, and the second factor of each term in `slope`.
+// `Σ h (weight M + ε log h)`, from the outputs of `exponentials` and their sum `total`. Writes the
+// softmax to `h`, and the second factor of each term to `slope`.
 template <class T>
 double cost_of_one(int64_t labels, const T* log_h, T* __restrict h, double total, const T* cost,
                    double weight, double epsilon, T* __restrict slope) {

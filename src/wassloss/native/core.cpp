@@ -1,7 +1,7 @@
-// All passes, for the instruction set that this file is compiled for: WASSLOSS_ISA names it.
+// All passes, compiled for the instruction set that WASSLOSS_ISA names.
 //
-// Nothing here may be a function that other files share, as templates of the standard library are:
-// the linker would keep one version of it, maybe one that other processors cannot run.
+// Nothing here may call a function that other files share, such as a template of the standard
+// library: the linker keeps one version of it, possibly one that other processors cannot run.
 #ifndef WASSLOSS_ISA
 #define WASSLOSS_ISA baseline
 #endif

@@ -1,4 +1,4 @@
-// The functions of wassloss.h: the best instruction set that the processor has, and threads.
+// The functions of wassloss.h: choose the processor's best instruction set, and start threads.
 #include <cstdlib>
 #include <cstring>
 
@@ -20,7 +20,7 @@ struct Choice {
 #if defined(__x86_64__) || defined(_M_X64)
 
 #if defined(_MSC_VER) && !defined(__clang__)
-// Both the processor and the operating system, which saves the registers, have to know them.
+// The processor must have the registers, and the operating system must save them.
 bool has_registers(unsigned long long which) {
   int words[4];
   __cpuid(words, 1);

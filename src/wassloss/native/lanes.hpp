@@ -1,7 +1,7 @@
-// Loops that compilers turn into vector instructions, and the functions that such loops need.
+// Loops that compilers vectorise, and the elementary functions that such loops need.
 //
-// A call to the C library's `exp` inside a loop is scalar; these are polynomials, which a loop over
-// an array computes 4 to 16 at a time, to about one unit in the last place.
+// A call to the C library's `exp` inside a loop is scalar. These are polynomials, accurate to about
+// one unit in the last place, of which a loop over an array computes 4 to 16 at a time.
 #pragma once
 
 #include <stdint.h>
@@ -19,10 +19,10 @@ namespace wassloss::WASSLOSS_ISA {
 #define WASSLOSS_INLINED __attribute__((always_inline))  // after the parameters of a lambda
 #endif
 
-constexpr int64_t BLOCK = 512;  // labels at a time: a block of everything fits in the cache
+constexpr int64_t BLOCK = 512;  // labels per block: a block of every array fits in the cache
 constexpr int64_t WIDEST = 16;  // numbers in the widest vector
 
-// Arrays in scratch have room for whole vectors, so that no loop has to end with single numbers.
+// Scratch arrays are padded to whole vectors, so that loops have no scalar remainder.
 constexpr int64_t padded(int64_t n) { return (n + WIDEST - 1) / WIDEST * WIDEST; }
 
 template <class N>
@@ -45,7 +45,7 @@ WASSLOSS_INLINE void each(int64_t n, Body body) {
   for (int64_t i = 0; i < n; ++i) body(i);
 }
 
-// `Σ_i term(i)` in the order that suits vectors, in double precision from block to block.
+// `Σ_i term(i)`, reordered for vectors within a block; blocks are added in double precision.
 template <class T, class Term>
 WASSLOSS_INLINE double sum(int64_t n, Term term) {
   double total = 0;
@@ -59,8 +59,8 @@ WASSLOSS_INLINE double sum(int64_t n, Term term) {
   return total;
 }
 
-// `max_i term(i)`; a NaN is passed over. In so many maxima at once, which compilers need not be
-// told that there are no NaNs to turn into vectors.
+// `max_i term(i)`, ignoring NaN. Several maxima are kept at once, which compilers vectorise without
+// a flag that excludes NaN.
 template <class T, class Term>
 WASSLOSS_INLINE T maximum(int64_t n, Term term) {
   constexpr int64_t width = 2 * WIDEST;
@@ -78,7 +78,7 @@ WASSLOSS_INLINE T maximum(int64_t n, Term term) {
   return top[0];
 }
 
-// Call `body(j, Rows<r>())` for rows `j` to `j + r − 1`, four at a time and then what is left.
+// Call `body(j, Rows<r>())` for rows `j` to `j + r − 1`, four at a time and then the rest.
 template <int count>
 struct Rows {
   static constexpr int n = count;
@@ -112,8 +112,8 @@ WASSLOSS_INLINE To bits_as(From x) {
   return y;
 }
 
-// What the functions below need to know of a type. The polynomials c and d interpolate at Chebyshev
-// nodes. `ln2` is log 2 in two parts, the first with so few digits that n times it is exact.
+// Constants and polynomials of a floating-point type. The polynomials c and d interpolate at
+// Chebyshev nodes. `ln2` is log 2 in two parts, the first short enough for n times it to be exact.
 template <class T>
 struct Format;
 

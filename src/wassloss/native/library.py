@@ -14,7 +14,7 @@ PATH = Path(__file__).with_name(f"_core{_SUFFIX}")
 
 
 class Settings(Structure):
-    """`wassloss_settings`: what a loss computes; created once per loss."""
+    """`wassloss_settings`: the settings of a loss, created once per loss."""
 
     _fields_ = [
         *((name, c_double) for name in ("epsilon", "gamma_h", "gamma_y", "unequal_price")),
@@ -26,7 +26,7 @@ class Settings(Structure):
 
 
 class Batch(Structure):
-    """`wassloss_batch`: where the arrays of one call are."""
+    """`wassloss_batch`: the arrays of one call."""
 
     _fields_ = [
         *((name, c_int64) for name in ("examples", "labels", "support")),

@@ -34,7 +34,7 @@ int maximize_row(const wassloss_settings& settings, const wassloss_batch& batch,
   T* f = row<T>(batch.gradient, b, labels);
   T* g = row<T>(batch.g, b, batch.support);
   for (int64_t i = 0; i < labels; ++i) f[i] = newton.dual.f[i];
-  // The error all but overlooks targets of little mass; their potential follows from f.
+  // The error hardly depends on targets of little mass, so their potential is computed from f.
   const double little = ::sqrt(settings.tol) * smaller(mass_h, mass_y);
   n = 0;
   for (int64_t j = 0; j < batch.support; ++j) {

@@ -1,12 +1,11 @@
-// What each label costs to the nearest of a few targets: transport without an entropy to a target
-// whose masses need not be met.
+// The cost from each label to its nearest target: exact transport with a free target marginal.
 #pragma once
 
 #include "lanes.hpp"
 
 namespace wassloss::WASSLOSS_ISA {
 
-// Lower `least` to the costs to one more target.
+// Lower `least` to the costs to one more target, where these are smaller.
 template <class T>
 void lower_to(int64_t labels, const T* __restrict cost, T* __restrict least) {
   each(labels,

@@ -1,7 +1,7 @@
-// Newton's method on the semi-dual: `Newton.solve` for one example.
+// Newton's method on the semi-dual, as in transport/newton/lockstep.py, for one example.
 //
 // In the unit `w = g/ε`, with `c = Tᵀ1` and `r = T1`, the gradient is `wanted − c` and the Hessian
-// `−[diag(c + (ε/γ_y) wanted) − ρ_h Pᵀ diag(r) P]`. ε goes down in stages to stay near the optimum.
+// `−[diag(c + (ε/γ_y) wanted) − ρ_h Pᵀ diag(r) P]`. ε decreases in stages to stay near the optimum.
 // A step is kept if it raises the objective enough; a refused step is shortened, and one that stays
 // refused gives way to a Sinkhorn update.
 #pragma once
@@ -16,7 +16,7 @@ struct Solved {
   int64_t n_iterations;
 };
 
-// The largest cost of the example's targets; it is never given a NaN.
+// The largest cost of the example's targets, which are never NaN.
 template <class T>
 double largest_cost(const Example<T>& at) {
   T largest = 0;
@@ -31,7 +31,7 @@ double largest_cost(const Example<T>& at) {
 template <class T>
 class Newton {
  public:
-  double* g;  // (support,), from its start at 0 to the best
+  double* g;  // (support,), initially 0
   SemiDual<T> dual;
 
   Newton(Room& room, int64_t labels, int64_t support, bool whole)
@@ -58,14 +58,14 @@ class Newton {
         trial_[j] = step > 0 ? double(T(g[j] + step * direction_[j])) : g[j];
       const Evaluation trial = dual.evaluate(trial_, epsilon);
       const double needed = SUFFICIENT_INCREASE * step * slope - best.noise;
-      // A NaN or an infinity compares false: such a point is refused, but for the first one.
+      // False for a NaN or an infinite error: such a point is refused unless it is the first.
       const bool kept = trial.value >= best.value + needed && trial.error < INF;
       if (kept || iteration == 0) {
         best = trial;
         step = 1;
         for (int64_t j = 0; j < n; ++j) g[j] = trial_[j], mass_[j] = dual.mass[j];
         const bool at_last = epsilon <= settings.epsilon;
-        // Half the tolerance: whoever measures again sums in another order.
+        // Half the tolerance, because a later check may sum in another order.
         if (at_last && best.error <= 0.5 * settings.tol && iteration > 0)
           return {best.value, best.error, iteration};
         if (at_last || best.error > near_enough || iteration == 0) {
@@ -81,18 +81,18 @@ class Newton {
         sinkhorn_step(settings, epsilon);
         step = 1;
       }
-      // One stage's objective says nothing of the next, nor a line's of an update: whatever comes
-      // next is kept.
+      // Objectives are not comparable across stages or Sinkhorn updates, so accept the next point.
       slope = 0;
       best.value = -INF;
     }
-    // However far it came, what is said of it is measured there, at the last ε.
+    // Not converged: measure the point reached, at the last ε.
     best = dual.evaluate(g, settings.epsilon);
     return {best.value, best.error, settings.max_iterations};
   }
 
  private:
-  // Newton's step from where `dual` is or, where there is none, Sinkhorn's; returns its slope.
+  // Write the Newton step from the last evaluation of `dual` or, if it has none, the Sinkhorn step.
+  // Return its slope.
   double find_direction(const wassloss_settings& settings, double error, double epsilon) {
     const int64_t n = dual.example().support;
     const double ridge = RIDGE * smaller(error, 1.0) + 100 * 0x1p-52;
@@ -125,7 +125,7 @@ class Newton {
     return slope;
   }
 
-  // From `g` to what Sinkhorn's update would make of it.
+  // Write the step from `g` to its Sinkhorn update.
   void sinkhorn_step(const wassloss_settings& settings, double epsilon) {
     const Example<T>& at = dual.example();
     const double tiny = double(Precision<T>::tiny), share = damping(settings.gamma_y, epsilon);

@@ -1,7 +1,7 @@
-// Constants: what depends on the precision alone, and those of Newton's method.
+// Constants of each precision, and of Newton's method.
 //
-// They are those of transport/precision.py and kernels/newton_constants.py, which give the reasons;
-// a test compares them.
+// They equal those of transport/precision.py and kernels/newton_constants.py, which give the
+// reasons; a test compares them.
 #pragma once
 
 #include <stdint.h>
@@ -23,19 +23,19 @@ struct Precision {
   static constexpr double log_tiny = (Limits::min_exponent - 1) * LOG_2;
   // The largest exponent of `lanes::exp`.
   static constexpr double log_largest = (Limits::max_exponent - 1) * LOG_2;
-  // What a mass of zero is raised to, and its logarithm.
+  // The stand-in for a mass of zero, and its logarithm.
   static constexpr double smallest_mass = 2.71828182845904523536 * double(Limits::min());
   static constexpr double lowest_log_mass = 1 + log_tiny;
   // The logarithm of a term that adds nothing to a sum whose largest term is 1. Smaller terms are
   // raised to it: times a mass, they would be denormal numbers, which are slow.
   static constexpr double negligible = 0.5 * log_tiny;
-  // Masses below tiny^0.45 are nothing to sums over labels, and products of parts of a plan below
-  // tiny^0.5 nothing to a Hessian: both would make denormal products.
+  // Masses below tiny^0.45 are negligible in sums over labels, and parts of a plan below tiny^0.5
+  // in a Hessian. They are set to 0, because their products would be denormal.
   static constexpr T least_mass = sizeof(T) == 4 ? T(0x1p-57) : T(0x1p-460);
   static constexpr T least_part = sizeof(T) == 4 ? T(0x1p-63) : T(0x1p-511);
 };
 
-// The log of no mass to a relaxed plan: beyond any difference of costs over epsilon.
+// The stand-in for log 0 in relaxed plans: beyond any difference of costs over epsilon.
 constexpr double NO_LOG_MASS = -1e9;
 
 constexpr double FIRST_EXPONENT = 20.0;

@@ -1,4 +1,4 @@
-// What core.cpp, compiled for an instruction set, offers to dispatch.cpp.
+// What dispatch.cpp calls in core.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,8 @@
 
 namespace wassloss {
 
-// A pass over examples `first` to `last − 1` in memory of the thread's own; the worst status.
+// A pass over examples: `bytes` of scratch memory per thread, and `rows`, which computes examples
+// `first` to `last − 1` and returns their worst status.
 struct Pass {
   size_t (*bytes)(const wassloss_settings&, const wassloss_batch&);
   int (*rows)(const wassloss_settings&, const wassloss_batch&, int64_t first, int64_t last,

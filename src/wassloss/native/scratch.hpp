@@ -1,4 +1,4 @@
-// Memory of one thread, and how a batch is read.
+// The scratch memory of one thread, and access to the arrays of a batch.
 #pragma once
 
 #include <stddef.h>
@@ -9,12 +9,12 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// Takes arrays one after the other from a piece of memory, or only adds up what they need.
+// Allocates arrays one after another from a block of memory or, without one, counts their bytes.
 class Room {
  public:
   explicit Room(void* memory) : memory_(static_cast<char*>(memory)) {}
 
-  // Each array begins on a cache line of its own, and the next one is not quite adjacent.
+  // Each array begins on a cache line of its own, with a gap before the next.
   template <class T>
   T* take(int64_t n) {
     T* found = memory_ ? reinterpret_cast<T*>(memory_ + used_) : nullptr;
@@ -46,7 +46,7 @@ const T* cost_row(const wassloss_batch& batch, int64_t b, int64_t j) {
   return row<T>(batch.cost, batch.tabulated ? batch.indices[at] : at, batch.labels);
 }
 
-// A loss of 0 for an ignored example, of NaN for an invalid one.
+// Write a loss and gradient of 0 for an ignored example, of NaN for an invalid one.
 template <class T>
 int write_without_loss(const wassloss_batch& batch, int64_t b, int status) {
   const T number = status == WASSLOSS_IGNORED ? T(0) : Precision<T>::nan;

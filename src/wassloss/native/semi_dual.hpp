@@ -1,7 +1,7 @@
 // The semi-dual `F(g) = max_f D(f, g)` of one example, the marginals there, and its curvature.
 //
-// The mathematics is that of transport/conditions.py and transport/newton/solver.py. What has the
-// size of the support is in double precision.
+// The mathematics is that of transport/conditions.py and transport/newton/lockstep.py. Arrays of
+// the size of the support are in double precision.
 #pragma once
 
 #include "shares.hpp"
@@ -20,7 +20,7 @@ struct Evaluation {
   double error = 0;     // ℓ1 violation of the target's marginal, relative to the mass moved
 };
 
-// Parts of the dual that labels or targets add to.
+// Contributions of the labels, or of the targets, to the dual.
 struct DualTerms {
   double dual = 0, rounding = 0, mass = 0;
 };
@@ -28,7 +28,7 @@ struct DualTerms {
 template <class T>
 class SemiDual {
  public:
-  T* f;          // (padded labels), the best for the g of the last evaluation
+  T* f;          // (padded labels), optimal for the g of the last evaluation
   double* mass;  // (support,), Tᵀ1 there, and what it should be:
   double* wanted;
 
@@ -69,14 +69,14 @@ class SemiDual {
       labels.dual += part.dual;
       labels.rounding += part.rounding;
       labels.mass += part.mass;
-      // A free target takes what it gets.
+      // A free target has no marginal to meet.
       if (terms_->gamma_y > 0) add_products(weight_, n, first, size, mass);
     }
     for (int64_t j = 0; j < n; ++j) mass[j] *= double(shares_.factor(j));
     return conclude(labels, g, epsilon);
   }
 
-  // Write the lower half of `Pᵀ diag(T1) P`, `(support, support)`, where `evaluate` was last.
+  // Write the lower triangle of `Pᵀ diag(T1) P`, `(support, support)`, at the last evaluation.
   void couple(double* coupling) {
     const int64_t n = at_.support;
     for (int64_t j = 0; j < n * n; ++j) coupling[j] = 0;
@@ -95,7 +95,7 @@ class SemiDual {
   }
 
  private:
-  // Shares of up to four targets from `j` on; past the last they are not to be read.
+  // Shares of four targets from `j` on; those past the last target must not be read.
   struct Four {
     const T *a, *b, *c, *d;
   };
@@ -226,7 +226,7 @@ class SemiDual {
     }
   }
 
-  // The same sums as `add_products`, for four rows at once and two targets: what is read is used
+  // The sums of `add_products` for four rows and two targets at once, so that each load is used
   // several times. `sums` has rows of `support`.
   WASSLOSS_INLINE void add_four_products(const T* __restrict x, int64_t j, int64_t first,
                                          int64_t size, double* sums) {

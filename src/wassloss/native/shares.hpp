@@ -1,4 +1,4 @@
-// How each label's mass is shared among the targets: a table of exponentials, kept.
+// The share of each target in each label's mass, from a cached table of exponentials.
 //
 // At scalings `w_j = g_j/ε + β_j`, target j gets the share `softmax_j(w_j − M_ij/ε)` of label i. At
 // reference scalings ŵ, the table holds
@@ -9,7 +9,7 @@
 //
 //     Σ_j exp(w_j − M_ij/ε) = exp(top_i) Σ_j e_j P_ij,
 //
-// which takes no exponentials but those of the factors.
+// which needs no exponentials except the factors.
 #pragma once
 
 #include <math.h>
@@ -18,8 +18,8 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// One prediction and its target, all arrays of labels with room for `padded(labels)`: there `h` is
-// 0 and its log that of no mass.
+// One prediction and its target. Arrays of labels have room for `padded(labels)`; in the padding,
+// `h` is 0 and `log_h` stands for no mass.
 template <class T>
 struct Example {
   int64_t labels, support;
@@ -32,10 +32,10 @@ struct Example {
 template <class T>
 class Shares {
  public:
-  // How far scalings may be from the reference. Shares below `negligible` are raised to it in the
-  // table: at a distance of `reach` they become at most e^{2 reach} as much of their sum, which
-  // still is below the rounding of a sum over the largest support, and stays a normal number times
-  // the least mass that counts.
+  // The largest distance of scalings from the reference. The table raises shares to at least
+  // `negligible`. At a distance of `reach`, these grow to at most e^{2 reach} as much of their sum:
+  // still less than the rounding of a sum over the largest support and, times the least mass that
+  // counts, a normal number.
   static constexpr double reach = sizeof(T) == 4 ? 5.0 : 30.0;
 
   // The whole table or, for a single pass, one block of it.
@@ -49,20 +49,20 @@ class Shares {
 
   void forget() { epsilon_ = 0; }
 
-  // Move to scalings `w` at `epsilon`; the table is made again, block by block, if it is too far.
+  // Move to scalings `w` at `epsilon`. If they are too far, the table is rebuilt block by block.
   void move(const double* w, int64_t support, double epsilon) {
     fresh_ = whole_ && epsilon == epsilon_;
     for (int64_t j = 0; j < support; ++j) fresh_ = fresh_ && ::fabs(w[j] - reference_[j]) <= reach;
     epsilon_ = epsilon;
     for (int64_t j = 0; j < support; ++j) {
       if (!fresh_) reference_[j] = double(T(w[j]));
-      const double off = w[j] - reference_[j];  // what rounding took from w, if nothing else
-      // That of the log of no mass is beyond any exponential, and without a meaning.
+      const double off = w[j] - reference_[j];  // at least the rounding error of w
+      // The rounding error of the log of no mass is beyond any exponential, and has no meaning.
       factor_[j] = ::fabs(off) <= reach ? T(::exp(off)) : T(1);
     }
   }
 
-  // Have the block of `size` labels from `first` on in the table, for the functions below.
+  // Load the block of `size` labels from `first` on into the table, for the functions below.
   void load(const Example<T>& at, int64_t first, int64_t size) {
     if (!fresh_) tabulate(at, first, size);
   }
@@ -76,7 +76,7 @@ class Shares {
   void tabulate(const Example<T>& at, int64_t first, int64_t size) {
     T* __restrict top = top_ + (whole_ ? first : 0);
     const T rate = T(1 / epsilon_), low = T(Precision<T>::negligible);
-    const int64_t real = smaller(size, at.labels - first);  // padding costs nothing
+    const int64_t real = smaller(size, at.labels - first);  // padding has no costs
     for (int64_t i = 0; i < size; ++i) top[i] = i < real ? -Precision<T>::inf : T(0);
     for (int64_t j = 0; j < at.support; ++j) {
       const T* __restrict cost = at.cost[j] + first;
@@ -93,7 +93,7 @@ class Shares {
       T* __restrict out = share_ + j * stride_ + (whole_ ? first : 0);
       each(size, [=](int64_t i) WASSLOSS_INLINED {
         const T v = out[i] - top[i];
-        out[i] = lanes::exp(v < low ? low : v);  // a NaN stays one
+        out[i] = lanes::exp(v < low ? low : v);  // keeps NaN
       });
     }
   }

@@ -7,7 +7,8 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// Write the softened label with these costs, but for its sum, which is returned, and its logarithm.
+// Write the unnormalised softened label for these costs to `powers` and its logarithm to `logs`;
+// return its sum.
 template <class T>
 WASSLOSS_INLINE double soften(int64_t labels, const T* cost, double per_softening, T* logs,
                               T* powers) {
@@ -15,8 +16,9 @@ WASSLOSS_INLINE double soften(int64_t labels, const T* cost, double per_softenin
   return exponentials<T>(labels, T(per_softening), argument, logs, powers).total;
 }
 
-// `Σ s log(s / softmax(x))` for `s` the softened label with these costs, and `found` of `x`; takes
-// `weight s` from the gradient. `logs` and `powers` are scratch (padded labels).
+// `Σ s log(s / softmax(x))` for the softened label `s` with these costs, where `exponentials` of
+// `x` gave `found`; subtracts `weight s` from the gradient. `logs` and `powers` are scratch (padded
+// labels).
 template <class T>
 double softened_kl(int64_t labels, const T* cost, double per_softening, const T* x,
                    const Exponents& found, double weight, T* __restrict logs, T* __restrict powers,

@@ -7,14 +7,14 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// What `exponentials` finds; `total` is NaN where there is no softmax.
+// The result of `exponentials`; `total` is NaN if there is no softmax.
 struct Exponents {
   double largest, total;
 };
 
-// Write `scale (x_i − max x)` and `exp` of that, or of the least log-mass if that is larger, for
-// `x_i = argument(i)`; the sum is NaN if some `x_i` is NaN or infinite, or all are −infinite.
-// Both outputs (padded labels) end in numbers that add nothing.
+// Write `scale (x_i − max x)` and its `exp`, with exponents raised to at least the lowest log-mass,
+// for `x_i = argument(i)`. The sum is NaN if some `x_i` is NaN or infinite, or all are −infinite.
+// Both outputs have room for `padded(labels)`; the padding adds nothing to sums.
 template <class T, class Argument>
 WASSLOSS_INLINE Exponents exponentials(int64_t labels, T scale, Argument argument,
                                        T* __restrict logs, T* __restrict powers) {
@@ -27,7 +27,7 @@ WASSLOSS_INLINE Exponents exponentials(int64_t labels, T scale, Argument argumen
   const T low = T(Precision<T>::lowest_log_mass);
   const double total = sum<T>(padded(labels), [=](int64_t i) WASSLOSS_INLINED {
     const T v = scale * (logs[i] - largest);
-    const T e = lanes::exp(v < low ? low : v);  // a NaN stays one
+    const T e = lanes::exp(v < low ? low : v);  // keeps NaN
     logs[i] = v;
     powers[i] = e;
     return e;
@@ -41,13 +41,13 @@ WASSLOSS_INLINE Exponents exponentials(int64_t labels, const T* x, T* logs, T* p
       labels, T(1), [=](int64_t i) WASSLOSS_INLINED { return x[i]; }, logs, powers);
 }
 
-// The masses `softmax(x)`, no less than the smallest mass, and their logarithms.
 struct Softmax {
-  double mass;       // the sum as it is rounded; negative where there is none
-  double log_total;  // log Σ exp(x), for a log of the softmax that is not raised
+  double mass;       // the rounded sum of the masses; negative if there is no softmax
+  double log_total;  // log Σ exp(x), for log-masses without a lower bound
 };
 
-// Both outputs have room for `padded(labels)`; the logarithms are no less than `lowest`.
+// Write the masses `softmax(x)`, at least the smallest mass, and their logarithms, at least
+// `lowest`. Both outputs have room for `padded(labels)`.
 template <class T>
 Softmax softmax(int64_t labels, const T* x, double lowest, T* __restrict log_h, T* __restrict h) {
   const Exponents found = exponentials(labels, x, log_h, h);
@@ -62,7 +62,8 @@ Softmax softmax(int64_t labels, const T* x, double lowest, T* __restrict log_h, 
   return {mass, found.largest + ::log(found.total)};
 }
 
-// From slopes in `h`, `mean` their sum weighted by it, to the gradient in the logits.
+// Convert slopes in `h` to the gradient in the logits; `shift` is minus their mean under `h`, plus
+// the weight of KL.
 template <class T>
 WASSLOSS_INLINE void through_softmax(int64_t labels, const T* h, double shift, const T* slope,
                                      T* gradient) {

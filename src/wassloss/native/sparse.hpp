@@ -7,7 +7,7 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// Whether one pass over the labels is enough: then the table of shares is never read again.
+// Whether one pass over the labels is enough, so that the table of shares need not be kept.
 inline bool takes_one_pass(const wassloss_settings& settings) {
   return settings.gamma_y == 0 || settings.transport_weight == 0;
 }
@@ -37,7 +37,8 @@ struct SolverScratch {
   }
 };
 
-// What `read_target` finds: how many labels have mass, none if the target is invalid, and how much.
+// The result of `read_target`: the number of labels with mass (0 if the target is invalid), and the
+// mass.
 struct Target {
   int64_t support = 0;
   double mass = 0;
@@ -67,10 +68,11 @@ Target read_target(const wassloss_settings& settings, const wassloss_batch& batc
   return settings.normalize || near_one ? found : Target{};
 }
 
-// Write the derivative of the dual in `log h` over `h`, from potentials `f`; its mean under `h`.
+// Write the derivative of the dual in `h` to `slope`, given potentials `f`; return its mean under
+// `h`.
 //
-// Balanced it is `f`; relaxed, `γ (1 − e^{−f/γ})`. With the regulariser "product" the reference
-// moves with `h`, which adds nothing to logits where the marginal of `h` is a constraint.
+// Balanced, it is `f`; relaxed, `γ (1 − e^{−f/γ})`. With the regulariser "product" the reference
+// changes with `h`, which cancels in the logits if the marginal of `h` is a constraint.
 template <class T>
 double write_slope(const wassloss_settings& settings, const Example<T>& at, const T* __restrict f,
                    T* __restrict slope) {
@@ -88,10 +90,10 @@ double write_slope(const wassloss_settings& settings, const Example<T>& at, cons
 }
 
 struct Transport {
-  double value = 0, mean = 0, error = 0;  // `mean`: of the slopes, under h
+  double value = 0, mean = 0, error = 0;  // `mean` is that of the slopes under h
 };
 
-// Transport from the prediction to the target; its slopes are left in `slope`.
+// Transport from the prediction to the target; writes its slopes to `slope`.
 template <class T>
 Transport transport(const wassloss_settings& settings, const Example<T>& example,
                     SolverScratch<T>& scratch, T* __restrict slope) {
@@ -120,7 +122,7 @@ Transport transport(const wassloss_settings& settings, const Example<T>& example
   return found;
 }
 
-// KL on softened labels, one by one or by the nearest, added to the gradient.
+// KL on softened labels (of each label, or of the nearest); adds to the gradient.
 template <class T>
 double softened_divergence(const wassloss_settings& settings, const wassloss_batch& batch,
                            int64_t b, SolverScratch<T>& scratch, double mass, T* gradient) {
@@ -146,7 +148,7 @@ double softened_divergence(const wassloss_settings& settings, const wassloss_bat
   return kl_of_shares(labels, soft, mass / share, x, settings.kl_weight, logs, powers, gradient);
 }
 
-// KL on the labels themselves; takes their part from the gradient.
+// KL on the labels themselves; subtracts their part from the gradient.
 template <class T>
 double divergence(const wassloss_settings& settings, const wassloss_batch& batch, int64_t b,
                   double share, double log_total, T* gradient) {
@@ -190,7 +192,7 @@ int sparse_row(const wassloss_settings& settings, const wassloss_batch& batch, i
     for (int64_t i = 0; i < labels; ++i) gradient[i] = 0;
   else
     plan = transport(settings, example, scratch, gradient);
-  // A table's rounding is known beforehand; of costs computed for this batch it is not.
+  // The rounding of a table is checked beforehand, but not that of costs computed for this batch.
   double rounding = 0;
   if (!(batch.tabulated || free || settings.fixed || idle))
     rounding = 0.5 * double(Precision<T>::eps) * largest_cost(example);
@@ -203,7 +205,7 @@ int sparse_row(const wassloss_settings& settings, const wassloss_batch& batch, i
   each(labels,
        [=](int64_t i) WASSLOSS_INLINED { gradient[i] = h[i] * (scale * gradient[i] + shift); });
   double loss = weight * plan.value;
-  // Not so for NaN.
+  // False for NaN.
   const bool converged = plan.error <= settings.tol && rounding <= settings.tol * settings.epsilon;
   if (softens && converged && ::fabs(loss) < INF)
     loss += kl * softened_divergence(settings, batch, b, scratch, target.mass, gradient);
@@ -211,7 +213,7 @@ int sparse_row(const wassloss_settings& settings, const wassloss_batch& batch, i
     loss += kl * divergence(settings, batch, b, share, found.log_total, gradient);
   const T value = row<T>(batch.value, b, 1)[0] = T(loss);
   if (!converged) return WASSLOSS_UNCONVERGED;
-  // Slopes too must be finite, not their sum alone.
+  // The slopes must be finite too, not only their sum.
   const bool held = size_of(value) < Precision<T>::inf && ::fabs(mean) < INF;
   return held ? WASSLOSS_FINE : WASSLOSS_INVALID;
 }

@@ -1,6 +1,6 @@
-// Examples shared out among threads that live as long as the call.
+// Spread examples over threads that live as long as the call.
 //
-// A pool would outlive forks, in which its threads do not exist, and the end of the interpreter.
+// The threads of a pool would be missing after a fork, and would outlive the interpreter.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,14 @@
 
 namespace wassloss {
 
-// How many costs make one more thread worth its coming and going: in a solve, and in a closed
-// form, which takes less than a nanosecond per cost.
+// The number of costs from which one more thread pays off: in a solve, and in a closed form, which
+// takes less than a nanosecond per cost.
 constexpr int64_t WORTH_SOLVING = int64_t(1) << 14;
 constexpr int64_t WORTH_PASSING = int64_t(1) << 18;
 constexpr int64_t PORTIONS = 8;  // per thread: examples differ in iterations, and so in time
 
-// Run `pass` on all examples with at most `most` threads; the worst status, or WASSLOSS_NO_MEMORY.
+// Run `pass` on all examples with at most `most` threads. Return the worst status, or
+// WASSLOSS_NO_MEMORY.
 inline int spread(const Pass& pass, const wassloss_settings& settings, const wassloss_batch& batch,
                   int64_t most) {
   const size_t bytes = pass.bytes(settings, batch) + 64;
@@ -47,11 +48,11 @@ inline int spread(const Pass& pass, const wassloss_settings& settings, const was
   try {
     for (int64_t i = 1; i < threads; ++i) helpers.emplace_back(work);
   } catch (...) {
-    // There are no more threads, or no memory for them: go on with those that have started.
+    // No more threads, or no memory for them: continue with those that have started.
   }
   const bool worked = work();
   for (std::thread& helper : helpers) helper.join();
-  // Whoever has memory works until nothing is left.
+  // A thread that has memory works until no examples are left.
   return worked || next.load() >= batch.examples ? worst.load() : WASSLOSS_NO_MEMORY;
 }
 

@@ -1,7 +1,7 @@
 /* The compiled core of wassloss: losses of a batch with their gradients, for CPUs.
  *
- * Plain C, so that any language can call it. Nothing is kept between calls, and nothing is thrown:
- * an example that cannot be computed is marked in its status.
+ * Plain C, so that any language can call it. No state is kept between calls, and nothing throws: an
+ * example that cannot be computed is marked in its status.
  */
 #ifndef WASSLOSS_H
 #define WASSLOSS_H
@@ -16,15 +16,15 @@
 
 #define WASSLOSS_ABI 1
 
-/* The status of an example, in the order of how much it matters. */
+/* The status of an example, in increasing order of severity. */
 enum {
   WASSLOSS_FINE = 0,
   WASSLOSS_IGNORED = 1,     /* does not count: its loss and gradient are 0 */
-  WASSLOSS_UNCONVERGED = 2, /* the best that was found, but not within the tolerance */
-  WASSLOSS_INVALID = 3      /* an input that makes no sense: its loss and gradient are NaN */
+  WASSLOSS_UNCONVERGED = 2, /* the best result found, but not within the tolerance */
+  WASSLOSS_INVALID = 3      /* an invalid prediction or target: its loss and gradient are NaN */
 };
 
-/* What a call returns in place of the worst status if there is no memory to work in. */
+/* Returned instead of the worst status if scratch memory cannot be allocated. */
 #define WASSLOSS_NO_MEMORY (-1)
 
 #ifdef __cplusplus
@@ -34,17 +34,17 @@ extern "C" {
 /* The settings of a loss: one record for all functions. */
 typedef struct {
   double epsilon;          /* strength of the entropy; 0 only with gamma_y = 0 */
-  double gamma_h, gamma_y; /* prices of missing the marginals; infinity is a constraint */
-  double unequal_price;    /* how far unequal masses move potentials; see Objective */
+  double gamma_h, gamma_y; /* strengths of the marginal penalties; infinity is a constraint */
+  double unequal_price;    /* Objective.price_of_unequal_masses */
   double transport_weight; /* the loss is transport_weight W + kl_weight KL */
   double kl_weight;
-  double per_softening;       /* what costs are multiplied by to soften labels; 0: not softened */
-  double tol, mass_tolerance; /* relative error of marginals; how far weights may be from sum 1 */
+  double per_softening;       /* the factor of costs in softened labels; 0: not softened */
+  double tol, mass_tolerance; /* relative error of marginals; error of a sum of weights from 1 */
   int64_t max_iterations, ignore_index;
   int32_t product;   /* regulariser: 1 for KL(T | h y'), 0 for the entropy of the plan */
   int32_t fixed;     /* run max_iterations of Algorithm 1, exactly */
   int32_t normalize; /* divide weights by their sum */
-  int32_t threads;   /* at most so many */
+  int32_t threads;   /* the largest number of threads */
 } wassloss_settings;
 
 /* A batch. Arrays are dense, row-major and of the precision that the function is named after. */
@@ -58,7 +58,7 @@ typedef struct {
                              maximize; if not, it has row b * support + j */
   void* value;            /* (examples) */
   void* gradient;         /* (examples, labels), in the logits; the potentials f for maximize */
-  uint8_t* status;        /* (examples); not written by maximize, nor are these by the others: */
+  uint8_t* status;        /* (examples); not written by maximize, the only one to write these: */
   void* g;                /* (examples, support), the targets' potentials; 0 for padding */
   int64_t* n_iterations;  /* (examples) */
   void* error;            /* (examples), of the target's marginal, relative to the mass moved */

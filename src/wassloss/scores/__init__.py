@@ -5,12 +5,12 @@ They share these arguments:
 
 ==================  ==========================================================================
 scores              anything to rank labels by, `(batch, labels)`
-probabilities       masses, `(batch, labels)`, of which scores divide each row by its sum
+probabilities       masses, `(batch, labels)`; scores divide each row by its sum
 target              the true labels or the true distribution, in any of the forms below
 metric              the ground metric, or a matrix of distances
-k                   how many guesses; one number, or several for as many scores
-sample_weight       a weight for each example in the mean, `(batch,)`
-reduction           ``"mean"`` over examples, or ``"none"``: an answer for each, `(batch,)`, or
+k                   the number of guesses, or several numbers for as many scores
+sample_weight       the weight of each example in the mean, `(batch,)`
+reduction           ``"mean"`` over examples, or ``"none"``: a value for each, `(batch,)`, or
                     `(batch, ks)` for several `k`
 ==================  ==========================================================================
 

@@ -30,7 +30,7 @@ Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
 
 
 def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = "scores") -> Tensor:
-    """Predictions `(batch, labels)` without NaN, detached, in single precision or double."""
+    """Read predictions `(batch, labels)`: without NaN, detached, in single or double precision."""
     x = _as_tensor(name, given, None if metric is None else metric.device)
     if metric is not None:
         check_device(name, x, metric.device)
@@ -52,7 +52,7 @@ def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = 
 
 
 def read_probabilities(probabilities: Numbers, metric: GroundMetric | None = None) -> Tensor:
-    """The same, with each row finite, non-negative and of positive mass."""
+    """Read predictions whose rows are finite, non-negative and of positive mass."""
     p = read_scores(probabilities, metric, "probabilities")
     check_masses(p, "probabilities")
     _check_sums(p, "probabilities")
@@ -79,7 +79,7 @@ def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
     array = real_array(name, value)
     wide = "f8" if array.dtype.itemsize > 4 else "f4"
     native = {"f": wide, "i": "i8", "u": "i8", "b": "?"}[array.dtype.kind]
-    # Copied: torch needs native byte order, positive strides and an array that may be written.
+    # A copy, because torch needs native byte order, positive strides and a writable array.
     return torch.from_numpy(np.array(array, dtype=native, order="C")).to(device)
 
 
@@ -93,7 +93,7 @@ def read_labels(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False)
 
 
 def _check_sums(weights: Tensor, name: str) -> None:
-    """Refuse rows whose sum overflows: divided by it, their shares would all be 0."""
+    """Refuse rows whose sum overflows, because all their shares would be 0."""
     row = first_row(weights.sum(1).isinf())
     if row is not None:
         raise ValueError(
@@ -121,7 +121,7 @@ def as_target(target: AnyTarget, scores: Tensor) -> Target:
         weights = values if values.is_floating_point() else values.double()
         return torch.sparse_coo_tensor(where, weights, coo.shape, check_invariants=True).to(device)
     form = _as_tensor("target", target, device)
-    # A matrix is weights, whatever 0 and 1 are stored as: class ids have one dimension.
+    # A matrix holds weights, even if its dtype is an integer: class ids have one dimension.
     return form.to(scores.dtype) if form.dim() == 2 and not form.is_floating_point() else form
 
 
@@ -141,7 +141,7 @@ def at_k(curve: Tensor, k: Ks) -> Tensor:
 
 
 def with_distance(metric: AnyMetric) -> GroundMetric:
-    """The metric whose cost is its distance."""
+    """The same metric with its distance as the cost."""
     metric = as_ground_metric(metric)
     if (metric.power, metric.scale) == (1.0, 1.0):
         return metric

@@ -1,4 +1,4 @@
-"""The decorator that makes a score of a function: it reads, weights and converts back."""
+"""The decorator that turns a function into a score: it reads inputs, averages, converts back."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Mean(TypedDict, total=False):
 
 
 class Score:
-    """Makes a score of a function of predictions and a target, and knows what it is made of.
+    """Turns a function of predictions and a target into a score, and records its properties.
 
-    The function's first parameter, ``scores`` or ``probabilities``, says how predictions are read:
-    it is handed a checked tensor, and a ``metric`` as a ground metric. It returns a value for each
-    example, `(batch, …)`, of which the score is the weighted mean.
+    The name of the function's first parameter, ``scores`` or ``probabilities``, decides how
+    predictions are read. The function receives a checked tensor, and a ``metric`` as a ground
+    metric. It returns a value for each example, `(batch, …)`; the score is their weighted mean.
 
-    If it declares ``sample_weight``, it is handed the checked weights and returns values with
-    what they weigh; or, if there is an `answer`, sums over examples, `(n,)`, of which that
-    makes the score. Sums add up over batches and processes. A score that `ranks` judges more than
-    the first guess.
+    If the function declares ``sample_weight``, it receives the checked weights and returns values
+    with their weights or, if there is an `answer`, sums over examples, `(n,)`, from which `answer`
+    computes the score. Sums add up over batches and processes. A score that `ranks` depends on more
+    than the first guess.
 
     Type checkers see the function's own signature, with ``**mean: Unpack[Mean]``; at run time it
     has the two keywords instead, and the docstring says whether larger is better.
@@ -84,7 +84,7 @@ class Score:
         return bound.arguments
 
     def judges_first_guess(self, **arguments: Any) -> bool:
-        """Whether only the first guess counts, so that the score can also judge decisions."""
+        """Whether only the first guess counts, so that the score also applies to decisions."""
         one = not self.ranks and arguments.get("k", 1) == 1
         return self.predictions == "scores" and one
 
@@ -98,9 +98,8 @@ class Score:
         scored = self.predictions == "scores"
         read = inputs.read_scores if scored else inputs.read_probabilities
         x: Tensor = read(given, own.get("metric"))
-        with torch.autocast(
-            x.device.type, enabled=False
-        ):  # scores are always computed in full precision
+        # Autocast would round products to half precision.
+        with torch.autocast(x.device.type, enabled=False):
             if self.weighs:
                 own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
                 return self.function(x, target, **own)
@@ -108,13 +107,13 @@ class Score:
             return values, inputs.read_sample_weight(sample_weight, values)
 
     def of(self, *, reduction: str = "mean", **named: Any) -> Any:
-        """The score, as the same kind of array as the predictions."""
+        """Compute the score, in the same kind of array as the predictions."""
         given = named.pop(self.predictions)
         check_choice("reduction", reduction, ("mean", "none"))
         found = self.found(given, **named)
         if self.answer is not None:
             if not len(given):
-                raise ValueError("scores must hold an example, got 0 examples")
+                raise ValueError("scores must hold at least one example, got 0 examples")
             return inputs.given_back(self.answer(found), given)
         values, weight = found
         if reduction == "none":
@@ -122,8 +121,8 @@ class Score:
         total = weight.sum()
         if not total > 0:
             raise ValueError(
-                f"scores must hold an example of positive weight with a score to take a mean, got "
-                f"{len(given)} examples, whose weight is {float(total):g}"
+                "scores must hold an example with a positive weight and a defined score, got "
+                f"{len(given)} examples of total weight {float(total):g}"
             )
         share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
         return inputs.given_back((share * counted(values, weight)).sum(0), given)

@@ -10,8 +10,8 @@ def top(x: Tensor, k: int) -> Tensor:
     if k == 1:
         return x.argmax(1, keepdim=True)  # the first of equals
     values, labels = x.topk(k, dim=1)
-    # topk is several times faster than sorting, but breaks ties arbitrarily: put equal scores in
-    # order, and sort the rows in which a label left out has the score of the last one taken.
+    # topk is several times faster than sorting, but breaks ties arbitrarily: order labels of equal
+    # score, and sort the rows in which an omitted label ties with the last one.
     labels, order = labels.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     labels = labels.gather(1, order)

@@ -1,4 +1,4 @@
-"""Scores that accumulate over batches and processes, as torchmetrics."""
+"""Scores that accumulate over batches and processes, as torchmetrics metrics."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _NUMBERS = itertools.count()
 class Accumulator(Metric):
     """Any score of :mod:`wassloss.scores` as a `torchmetrics.Metric`.
 
-    `update(scores, target, sample_weight=None)` with every batch, of tensors and of targets as the
-    functions take them, and `compute()` at the end, over all processes where `torch.distributed`
-    runs; in a `MetricCollection`, or logged by Lightning.
+    Call `update(scores, target, sample_weight=None)` with every batch, with tensors and targets as
+    the functions take them, and `compute()` at the end, which reduces over all processes of
+    `torch.distributed`. A `MetricCollection` can hold it, and Lightning can log it.
 
-    It keeps a few sums, so that the answer is that of the function on all data at once, however
-    it was cut into batches; NaN of nothing.
+    Only a few sums are stored. The result is that of the function on all data at once, however the
+    data were split into batches; without data it is NaN.
 
     Args:
         function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
-        *arguments: those of the function after the data.
-        **keywords: the same by name; neither ``sample_weight`` nor ``reduction``.
+        *arguments: arguments of the function after the data.
+        **keywords: keywords of the function, except ``sample_weight`` and ``reduction``.
 
     >>> import torch, wassloss as wl
     >>> score = Accumulator(wl.scores.top_k_cost, wl.ground.Ordinal(4), k=[1, 2])
@@ -74,12 +74,12 @@ class Accumulator(Metric):
             read_ks(given["k"], given["metric"].size if "metric" in given else None)
         self.function, self.keywords = function, given
         self._shape = np.shape(given.get("k", 1))
-        # In double precision: millions of examples are added one batch at a time. A single zero
-        # until the first batch says how many sums there are.
+        # Double precision, because millions of examples are added one batch at a time. A single
+        # zero until the first batch, which determines how many sums there are.
         zero = torch.zeros(1, dtype=torch.float64)
         self.add_state("totals", zero, dist_reduce_fx="sum")
-        # A `MetricCollection` takes metrics for one if their states have the same names and are
-        # equal after the first batch. A name of its own keeps each apart.
+        # A `MetricCollection` merges metrics whose states have the same names and are equal after
+        # the first batch. A state with a unique name prevents this.
         self.add_state(f"number_{next(_NUMBERS)}", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(
@@ -96,8 +96,8 @@ class Accumulator(Metric):
             values, weight = (each.double() for each in sums)
             total = torch.tensordot(weight, counted(values, weight), dims=1).reshape(-1)
             sums = torch.cat([weight.sum().unsqueeze(0), total])
-        # Not in place: a state that was reset in inference mode, as by Lightning's `validate`, may
-        # not be written to outside of it.
+        # Not in place: a state that was reset in inference mode, as by Lightning's `validate`,
+        # cannot be written to outside of it.
         self.totals = self.totals + sums
 
     def compute(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which scores of a run are shown for which kind of target."""
+"""The scores that evaluations show, by kind of target."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _SAMPLE = 512  # labels sampled to find the largest distance
 
 @dataclass(frozen=True)
 class Shown:
-    """A score that is shown."""
+    """A score that evaluations show."""
 
     meaning: str  # in a few words
     score: Callable[..., Any]
     kinds: tuple[str, ...]  # of targets for which it is shown
     options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the score
-    graded: bool = False  # whether it says nothing new where all mistakes are equally bad
+    graded: bool = False  # whether it is redundant if all mistakes are equally bad
 
     @property
     def more_is_better(self) -> bool:
@@ -50,8 +50,8 @@ class Shown:
         made = score_of(self.score)
         predictions = logits if made.predictions == "scores" else logits.softmax(1)
         own: dict[str, Any] = {"metric": metric} if made.takes_metric else {}
-        of_each = {} if self.pooled else {"reduction": "none"}
-        found: Tensor = self.score(predictions, target, **own, **self.options, **of_each)
+        reduction = {} if self.pooled else {"reduction": "none"}
+        found: Tensor = self.score(predictions, target, **own, **self.options, **reduction)
         return found
 
 
@@ -87,10 +87,13 @@ SCORES = {
         "agreement beyond chance, quadratic weights", scores.quadratic_weighted_kappa, _ORDERED
     ),
     "grave": Shown(
-        "how often the first guess is nearly as far off as can be", _grave, (ONE,), graded=True
+        "how often the first guess is wrong by nearly the largest distance",
+        _grave,
+        (ONE,),
+        graded=True,
     ),
     "rps": Shown(
-        "squared gaps of cumulated probabilities, summed",
+        "sum of squared differences of cumulative probabilities",
         scores.ranked_probability_score,
         _ORDERED,
     ),
@@ -110,11 +113,11 @@ SCORES = {
         scores.mean_wasserstein,
         (ONE, ORDERED, DISTRIBUTION),
     ),
-    "chebyshev": Shown("largest gap of a share", scores.chebyshev, _SHARES),
-    "clark": Shown("relative gaps, as a norm", scores.clark, _SHARES),
-    "canberra": Shown("relative gaps, summed", scores.canberra, _SHARES),
-    "kl": Shown("KL from the truth", scores.kl_divergence, _SHARES),
-    "cosine": Shown("cosine of both", scores.cosine, _SHARES),
+    "chebyshev": Shown("largest difference of a share", scores.chebyshev, _SHARES),
+    "clark": Shown("norm of the relative differences", scores.clark, _SHARES),
+    "canberra": Shown("sum of the relative differences", scores.canberra, _SHARES),
+    "kl": Shown("KL divergence from the truth", scores.kl_divergence, _SHARES),
+    "cosine": Shown("cosine similarity", scores.cosine, _SHARES),
     "intersection": Shown("mass in common", scores.intersection, _SHARES),
 }
 
@@ -133,7 +136,7 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
 
 
 def _in_order(metric: Ordinal) -> bool:
-    """Whether labels are numbered in their order on the line, as scores in steps require."""
+    """Whether labels are numbered in the order of their positions, as scores in steps require."""
     gaps = metric.positions.diff()
     return bool((gaps >= 0).all() or (gaps <= 0).all())
 

@@ -1,6 +1,6 @@
 r"""How bad the mistakes are, in units of the ground metric.
 
-Scores use the *distance* :math:`d`, as the paper does, and not the cost
+Scores use the *distance* :math:`d`, as the paper does, rather than the cost
 :math:`(d / \text{scale})^{\text{power}}`, so that models trained under different powers and scales
 can be compared.
 """
@@ -35,8 +35,8 @@ def top_k_cost(
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
     with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \ldots` and the true labels
-    :math:`\kappa_j`. A sequence such as ``k=range(1, 21)`` gives the whole curve for the price of
-    its last point: `batch × k × s` distances for s true labels.
+    :math:`\kappa_j`. A sequence such as ``k=range(1, 21)`` gives the whole curve at the cost of its
+    last point: `batch × k × s` distances for s true labels.
 
     >>> import wassloss as wl
     >>> scores = [[0.1, 0.6, 0.0, 0.3]]  # 1, then 3, 0, 2
@@ -56,7 +56,7 @@ def distance_at_k(
 
     For class ids, with heights of lowest common ancestors as the metric
     (`Tree(…, distance="lca_height")`), it is the hierarchical distance@k of Bertinetto et al.
-    (2020), and equals :func:`top_k_cost`. To judge another decision, pass its labels as one-hot
+    (2020), and equals :func:`top_k_cost`. To score other decisions, pass their labels as one-hot
     scores.
 
     >>> import wassloss as wl
@@ -81,7 +81,7 @@ def mistake_severity(
 
     The mean of :func:`distance_at_k` over the examples that :func:`wassloss.scores.accuracy` counts
     as mistakes; NaN if there are none. A model with more, but milder, mistakes has a smaller
-    severity: read it next to the accuracy.
+    severity, so read it together with the accuracy.
 
     >>> import wassloss as wl
     >>> scores = [[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]]
@@ -104,8 +104,8 @@ def mean_wasserstein(
 ) -> Any:
     """The Wasserstein distance from prediction to target, each divided by its sum.
 
-    It is :func:`wassloss.wasserstein` with the distance as its cost: exact, unless an ``epsilon``
-    is given.
+    It is :func:`wassloss.wasserstein` with the distance as its cost, exact unless ``epsilon`` is
+    positive.
 
     >>> import wassloss as wl
     >>> h = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -126,9 +126,9 @@ def _curve(
     k: Ks,
     to_truth: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """The mean over the first `k` guesses of what `to_truth` makes of the costs to true labels.
+    """The mean over the first `k` guesses of `to_truth(costs, weights)`.
 
-    It takes costs `(batch, k, support)` and the true labels' weights `(batch, 1, support)`.
+    Costs are `(batch, k, support)`, and the true labels' weights `(batch, 1, support)`.
     """
     largest = max(inputs.read_ks(k, x.shape[1]))
     truth = inputs.read_labels(target, x)

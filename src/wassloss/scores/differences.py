@@ -1,4 +1,4 @@
-"""How much two models differ on the same examples, with an interval."""
+"""How much two models differ on the same examples, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 _LEVEL = 0.95
-_FEWEST = 6  # clusters that agree by chance, all better or all worse, in less than 5 % of cases
+_FEWEST = 6  # clusters; fewer are all better or all worse by chance in more than 5 % of cases
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Difference:
     high: float
 
     def verdict(self, more_is_better: bool) -> str:
-        """Whether the second model is better or worse: unclear if 0 is inside, or no interval."""
+        """Whether the second model is better or worse; unclear if 0 is inside, or no interval."""
         if not (self.low > 0 or self.high < 0):
             return "unclear"
         return "better" if (self.mean > 0) == more_is_better else "worse"
 
 
 def paired_difference(gaps: ArrayLike, groups: ArrayLike | None = None) -> Difference:
-    r"""The mean of paired differences, with its interval over examples and over runs.
+    r"""The mean of paired differences, with its confidence interval over examples and runs.
 
-    The examples of one group, variants of each other, are not independent: they make a cluster, and
-    clusters are what the interval counts. With :math:`n_g` of all :math:`n` differences in cluster
+    The examples of a group, variants of one another, are not independent: they form a cluster, and
+    the interval is over clusters. With :math:`n_g` of all :math:`n` differences in cluster
     :math:`g`, and the share :math:`w_g = n_g / n`, the variance of the mean :math:`\bar d` and its
     degrees of freedom are
 
@@ -45,26 +45,27 @@ def paired_difference(gaps: ArrayLike, groups: ArrayLike | None = None) -> Diffe
         + \Bigl(\sum_g \frac{w_g^2}{1 - w_g}\Bigr)^2,
 
     the bias-reduced estimator of Bell and McCaffrey (2002). The interval is Student's,
-    :math:`\bar d \pm t_\nu \sqrt v`. Clusters of one size have :math:`\nu` one less than clusters;
-    without groups it is the interval of a textbook.
+    :math:`\bar d \pm t_\nu \sqrt v`. For clusters of equal size, :math:`\nu` is one less than their
+    number; without groups, this is the textbook interval for paired differences.
 
-    Several runs (seeds) on the same examples add the variance between their R means, with a
-    quantile of its own, minus what noise of single examples contributes, which :math:`v` has:
+    Several runs (seeds) on the same examples add the variance between their R means, with its own
+    quantile, minus the part due to noise in single examples, which :math:`v` already contains:
 
     .. math:: \bar d \pm \sqrt{t_\nu^2 v + t_{R-1}^2 \max(v_R - v_{gR}, 0)}.
 
-    There is no interval for fewer than two clusters, nor for fewer than six without any spread, as
-    whole steps on a line often have: all of five are better or all worse by chance in 6 % of cases.
+    There is no interval for fewer than two clusters, nor for fewer than six without any spread,
+    which is common for errors in whole steps: by chance, five clusters are all better or all worse
+    in 6 % of cases.
 
     In simulations the interval covers the true mean in 93 to 97 % of draws for 2 to 30 clusters, of
     equal sizes or of sizes from 2 to 10, and in 93 to 98 % for 3 and 5 runs. Coverage is lower for
-    two runs (90 %), for two clusters of which one has nearly all examples (88 %), and where the
-    means of clusters are themselves as skewed as an exponential distribution (88 to 92 %).
+    two runs (90 %), for two clusters of which one has nearly all examples (88 %), and if the means
+    of clusters are as skewed as an exponential distribution (88 to 92 %).
 
     Args:
         gaps: second minus first for each example, `(examples,)` or `(runs, examples)`; NaN where
             an example has no score, which leaves it out of all runs.
-        groups: which group each example belongs to, `(examples,)`; by default each is its own.
+        groups: the group of each example, `(examples,)`; by default, each is a group of its own.
 
     Returns:
         All NaN if no example has the score; low and high NaN where there is no interval.
@@ -83,12 +84,12 @@ def paired_difference(gaps: ArrayLike, groups: ArrayLike | None = None) -> Diffe
     owners = np.arange(count) if groups is None else np.asarray(groups)
     if owners.shape != (count,):
         raise ValueError(
-            f"groups must have shape ({count},), one group an example, got {owners.shape}"
+            f"groups must have shape ({count},), one group per example, got {owners.shape}"
         )
     known = ~np.isnan(runs).any(0)
     if not known.any():
         return Difference(math.nan, math.nan, math.nan)
-    runs, owners = runs[:, known], owners[known]  # together, or groups would be other examples'
+    runs, owners = runs[:, known], owners[known]  # both, so that they stay aligned
     cluster = np.unique(owners, return_inverse=True)[1].reshape(-1)
     share = np.bincount(cluster) / len(cluster)
     mean = float(runs.mean())

@@ -1,8 +1,8 @@
 """Compare predicted with true distributions over labels, without a ground metric.
 
-For a score that knows which labels are near, see :func:`wassloss.scores.mean_wasserstein`. Rows
-of predictions and targets are divided by their sums. The first six are those of label distribution
-learning (Geng, 2016); the others say whether probabilities can be believed.
+For a score that uses the distances between labels, see :func:`wassloss.scores.mean_wasserstein`.
+Rows of predictions and targets are divided by their sums. The first six scores are those of label
+distribution learning (Geng, 2016); the others measure whether probabilities are reliable.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def intersection(probabilities: Predictions, target: AnyTarget, **mean: Unpack[M
 def negative_log_likelihood(
     probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 ) -> Any:
-    r"""How surprising the truth is, :math:`-\sum_j y_j \log h_j`.
+    r"""The negative log-likelihood of the truth, :math:`-\sum_j y_j \log h_j`.
 
     Infinite if a true label has probability 0; scikit-learn's `log_loss` clips instead.
 
@@ -110,7 +110,7 @@ def negative_log_likelihood(
 
 @Score(larger_is_better=False)
 def brier_score(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""Squared differences of probabilities, :math:`\sum_j (h_j - y_j)^2` (Brier, 1950).
+    r"""The sum of squared differences, :math:`\sum_j (h_j - y_j)^2` (Brier, 1950).
 
     >>> brier_score([[0.5, 0.5], [0.0, 1.0]], [0, 1])
     0.25
@@ -131,7 +131,7 @@ def expected_calibration_error(
 
     .. math:: \sum_b \frac{n_b}{n} | \text{accuracy}_b - \text{confidence}_b |
 
-    over the bins :math:`((b-1)/B, b/B]` of the largest probability, B of them.
+    over B bins :math:`((b-1)/B, b/B]` of the largest probability.
 
     >>> expected_calibration_error([[0.8, 0.2], [0.8, 0.2]], [0, 1])
     0.3

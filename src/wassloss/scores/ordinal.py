@@ -1,7 +1,7 @@
-"""How far off guesses of ordered labels are, in steps from label to label.
+"""Scores for ordered labels, in steps between neighbouring labels.
 
-Labels are 0, 1, …, K−1 in their order. Where they are not equally far apart, pass
-`Ordinal(positions)` to :func:`wassloss.scores.distance_at_k`.
+Labels are 0, 1, …, K−1 in order. If they are not equally spaced, pass `Ordinal(positions)` to
+:func:`wassloss.scores.distance_at_k`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def off_by_one_accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[M
 def ranked_probability_score(
     probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 ) -> Any:
-    r"""Squared differences of cumulative probabilities: a proper score of ordered labels.
+    r"""Squared differences of cumulative probabilities: a proper score for ordered labels.
 
     .. math:: \sum_i \Bigl( \sum_{j \le i} h_j - y_j \Bigr)^2
 
@@ -62,7 +62,7 @@ def ranked_probability_score(
 
 
 def _per_class(x: Tensor, target: AnyTarget, weight: Tensor) -> Tensor:
-    """Steps that were off, and weight, of each true class, `(2 · labels,)`."""
+    """The weighted steps and the weight of each true class, `(2 · labels,)`."""
     truth = weight.unsqueeze(1) * true_shares(target, x)
     return torch.cat([(truth * _steps(x)).sum(0), truth.sum(0)])
 
@@ -88,14 +88,16 @@ def average_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weight
 
 def _largest_error(sums: Tensor) -> Tensor:
     errors = _class_errors(sums)
-    return errors.amax() if len(errors) else errors.new_tensor(math.nan)  # as the mean of nothing
+    return (
+        errors.amax() if len(errors) else errors.new_tensor(math.nan)
+    )  # like the mean of no classes
 
 
 @Score(larger_is_better=False, answer=_largest_error)
 def maximum_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None) -> Any:
     """The mean absolute error of the true class for which it is largest.
 
-    Of Cruz-Ramírez et al. (2014).
+    Proposed by Cruz-Ramírez et al. (2014).
 
     >>> maximum_mae([[1, 0, 0]] * 4, [0, 0, 0, 2])
     2.0
@@ -106,8 +108,8 @@ def maximum_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weight
 def _kappa(sums: Tensor) -> Tensor:
     labels = math.isqrt(len(sums))
     observed = sums.reshape(labels, labels)  # (true, guessed)
-    place = torch.arange(labels, dtype=sums.dtype, device=sums.device)
-    squares = (place[:, None] - place) ** 2
+    label = torch.arange(labels, dtype=sums.dtype, device=sums.device)
+    squares = (label[:, None] - label) ** 2
     by_chance = observed.sum(1, keepdim=True) * observed.sum(0) / observed.sum()
     return 1 - (squares * observed).sum() / (squares * by_chance).sum()  # 0 / 0 is NaN
 
@@ -120,16 +122,16 @@ def quadratic_weighted_kappa(
 
     .. math:: 1 - \frac{\sum_{ij} (i - j)^2 O_{ij}}{\sum_{ij} (i - j)^2 E_{ij}}
 
-    with how often label i was guessed as j, :math:`O_{ij}`, and how often it would be if guesses
-    were independent of the truth, :math:`E_{ij}`. 1 is full agreement, 0 that of chance. NaN if one
-    label is all that was true and guessed.
+    where :math:`O_{ij}` counts how often label i was guessed as j, and :math:`E_{ij}` how often it
+    would be if guesses were independent of the truth. 1 is full agreement, 0 agreement by chance.
+    NaN if only one label occurs, both as truth and as guess.
 
     >>> quadratic_weighted_kappa([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]], [0, 1, 2, 2])
     0.8
     """
     truth = sample_weight.unsqueeze(1) * true_shares(target, scores)
     counts = truth.new_zeros(truth.shape[1], truth.shape[1])  # (true, guessed)
-    # Added up one by one: a product of matrices may round.
+    # Not a matrix product, which may round.
     return counts.index_add_(1, top(scores, 1).squeeze(1), truth.T).flatten()
 
 

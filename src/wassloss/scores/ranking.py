@@ -1,4 +1,4 @@
-"""How often guesses are right, and how well labels are ranked: all mistakes are equally bad."""
+"""How often guesses are right and how well labels are ranked, with all mistakes equally bad."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def ranking_auc(
         [s_p > s_n] + \tfrac12 [s_p = s_n]
 
     where P and N are an example's true and false labels. Equal to ``sklearn.metrics.roc_auc_score``
-    with ``average="samples"``, ties included; of the transposed matrices, it is the AUC of each
-    label over the examples, ``"macro"``.
+    with ``average="samples"``, ties included; for transposed matrices, it is the AUC of each label
+    over the examples (``average="macro"``).
 
     An example without a true or without a false label has no AUC: it is left out of the mean, and
     NaN under ``reduction="none"``.
@@ -107,13 +107,13 @@ def ranking_auc(
 def _auc(x: Tensor, true: Tensor) -> Tensor:
     """The AUC of each row in double precision; NaN where undefined."""
     ordered, order = x.sort(dim=1)
-    # How many of the labels up to each place are false, with a 0 before the first.
+    # How many of the first labels in this order are false, with a leading 0.
     upto = torch.nn.functional.pad((~true).double().gather(1, order).cumsum(1), (1, 0))
-    # Only true labels are looked up, for they are few: as a rectangle, padded with false ones.
+    # Look up only the true labels, which are few: as a rectangle, padded with false ones.
     width = max(1, int(true.sum(1).max()))
-    place = true.to(torch.uint8).topk(width, dim=1).indices
-    own = x.gather(1, place)
+    labels = true.to(torch.uint8).topk(width, dim=1).indices
+    own = x.gather(1, labels)
     below = upto.gather(1, torch.searchsorted(ordered, own))
     not_above = upto.gather(1, torch.searchsorted(ordered, own, right=True))
-    won = (true.gather(1, place) * (below + not_above) / 2).sum(1)
-    return won / (true.sum(1) * upto[:, -1])  # 0 / 0 is NaN, as promised
+    won = (true.gather(1, labels) * (below + not_above) / 2).sum(1)
+    return won / (true.sum(1) * upto[:, -1])  # 0 / 0 is NaN, as documented

@@ -1,4 +1,4 @@
-"""The mathematics: problems, the solvers that solve them, and their solutions."""
+"""Optimal transport: problems, their solvers and their solutions."""
 
 from wassloss.transport.newton import Newton
 from wassloss.transport.sinkhorn import Sinkhorn

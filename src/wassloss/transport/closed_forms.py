@@ -1,4 +1,4 @@
-"""Problems with a solution in closed form, such as those on a line or in a tree."""
+"""Solvers for problems with a closed-form solution, such as those on a line or in a tree."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ExactForm(Solver):
 
     traceable: ClassVar[bool] = True
     kind: ClassVar[type[GroundMetric]]
-    powers: ClassVar[tuple[float, float]] = (1, 1)  # the least and the largest
+    powers: ClassVar[tuple[float, float]] = (1, 1)  # smallest and largest
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
@@ -64,7 +64,7 @@ class ExactForm(Solver):
 
 
 class ZeroOne(ExactForm):
-    """Exact transport under the 0-1 metric: `W = ½ Σ |h − y|`, times the one cost there is."""
+    """Exact transport under the 0-1 metric: `W = ½ Σ |h − y|`, times the cost between labels."""
 
     kind = Discrete
     powers = (0, math.inf)
@@ -89,7 +89,7 @@ class LineArea(ExactForm):
         surplus = (problem.log_h.exp() - problem.dense_target())[:, order]
         # The mass that crosses each gap to the right; the last sum is zero up to rounding.
         crossing = surplus.cumsum(1)[:, :-1]
-        # Mass at a label crosses every gap to its right, at a gain or a loss of that gap.
+        # Mass at a label crosses every gap to its right, which costs or saves that gap.
         toll = gap * crossing.sign()
         f_sorted = torch.cat([toll.flip(1).cumsum(1).flip(1), toll.new_zeros(len(toll), 1)], 1)
         f = torch.empty_like(f_sorted)
@@ -110,9 +110,9 @@ class LineQuantiles(ExactForm):
 
     def solve(self, problem: Problem) -> Solution:
         y, labels = problem.log_y.exp(), problem.log_h.shape[1]
-        places = _positions(problem)
-        position, order = places.sort()
-        target, target_order = places[problem.support].expand_as(y).sort(dim=1)
+        positions = _positions(problem)
+        position, order = positions.sort()
+        target, target_order = positions[problem.support].expand_as(y).sort(dim=1)
 
         cdf_h = problem.log_h.exp()[:, order].cumsum(1)
         cdf_y = y.gather(1, target_order).cumsum(1)
@@ -168,14 +168,14 @@ CLOSED_FORMS: list[type[Solver]] = [OneHot, ZeroOne, LineArea, LineQuantiles, Tr
 
 
 def _between_labels(problem: Problem, value: Tensor, f: Tensor) -> Solution:
-    """The case of a cost that is a distance: a target's potential is minus its label's."""
+    """Solution where the cost is a distance: a target's potential is minus its label's."""
     return Solution.exact(problem, value, f, -problem.on_support(f), simplex_plan)
 
 
 def _positions(problem: Problem) -> Tensor:
-    places = cast(Ordinal, problem.metric).positions.detach()
-    # Relative to the first, in the metric's precision: the problem's may not resolve large ones.
-    return (places - places.min()).to(problem.log_h.dtype)
+    positions = cast(Ordinal, problem.metric).positions.detach()
+    # Shift first: the problem's dtype may not resolve the differences of large positions.
+    return (positions - positions.min()).to(problem.log_h.dtype)
 
 
 def _after_zero(x: Tensor) -> Tensor:
@@ -187,8 +187,8 @@ def _after_zero(x: Tensor) -> Tensor:
 class Nearest(Solver):
     """A free target marginal (`γ_b = 0`): labels do not compete for targets.
 
-    Targets have a potential of zero. A label's is the cost of the nearest target, or with an
-    entropy a soft minimum of its costs, `−ε log Σ_j y_j e^{−M_ij/ε}` for ``"product"``.
+    The potential of a target is zero. That of a label is the cost of its nearest target or, with
+    an entropy, the soft minimum of its costs, `−ε log Σ_j y_j e^{−M_ij/ε}` for ``"product"``.
     """
 
     @classmethod
@@ -204,7 +204,7 @@ class Nearest(Solver):
 
 
 def potential(problem: Problem) -> Tensor:
-    """`f`, `(batch, labels)`."""
+    """The potential `f` if the target's marginal is free, `(batch, labels)`."""
     objective = problem.objective
     if objective.exact:
         return _costs_of_present(problem).amin(1)
@@ -213,10 +213,10 @@ def potential(problem: Problem) -> Tensor:
 
 
 def nearest_plan(problem: Problem) -> Tensor:
-    """The plan without an entropy, `(batch, support, labels)`: all to the nearest target."""
+    """The plan at `ε = 0`, `(batch, support, labels)`: all mass goes to the nearest target."""
     costs = _costs_of_present(problem)
-    place, plan = costs.argmin(1, keepdim=True), costs.new_zeros(costs.shape)
-    return plan.scatter_(1, place, problem.log_h.exp().unsqueeze(1))
+    nearest, plan = costs.argmin(1, keepdim=True), costs.new_zeros(costs.shape)
+    return plan.scatter_(1, nearest, problem.log_h.exp().unsqueeze(1))
 
 
 def _costs_of_present(problem: Problem) -> Tensor:

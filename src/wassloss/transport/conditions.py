@@ -1,7 +1,7 @@
 """The optimality conditions of an entropic problem, shared by the solvers that iterate on them.
 
-State is the pair of potentials `f (batch, labels)` and `g (batch, support)`; every exponential is
-taken of a difference from its row's maximum, so nothing overflows or underflows at any `epsilon`.
+The state is the pair of potentials `f (batch, labels)` and `g (batch, support)`. Exponents are
+shifted by the maximum of their row, so nothing overflows or underflows at any `epsilon`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Conditions:
     log_y: Tensor  # (batch, support)
     alpha: Tensor  # (batch, labels)
     beta: Tensor  # (batch, support)
-    least_mass: Tensor  # (batch,), of the prediction or the target, whichever has less
+    least_mass: Tensor  # (batch,), the smaller of the prediction's mass and the target's
     epsilon: float | Tensor
     objective: Objective
     sums: KernelSums
@@ -55,7 +55,7 @@ class Conditions:
         return self.log_y > -torch.inf
 
     def damping(self, side: int) -> float:
-        """The paper's exponent at an `ε` of all examples."""
+        """The paper's exponent, if all examples share one `ε`."""
         return float(self.objective.damping(self.epsilon, side))
 
     def log_u(self, f: Tensor) -> Tensor:
@@ -65,14 +65,14 @@ class Conditions:
         return g / self.epsilon + self.beta
 
     def f_of(self, g: Tensor) -> Tensor:
-        """The best `f` for a given `g`: `T1` is then exactly the marginal `f` asks for.
+        """The optimal `f` for a given `g`: `T1` is then exactly the marginal that `f` implies.
 
         Proposition 4.2 (i): `f = ρ_a ε (log h − log K v)`.
         """
         return self.f_of_sum(self.sums.log_sum(self.log_v(g), over_labels=False))
 
     def f_of_sum(self, log_sum: Tensor) -> Tensor:
-        """The best `f` given the rows' sums `log K v`."""
+        """The optimal `f`, given the row sums `log K v`."""
         damping = self.objective.damping(self.epsilon, 0)
         return damping * self.epsilon * (self.log_h - self.alpha - log_sum)
 
@@ -81,19 +81,19 @@ class Conditions:
         return self.sums.log_sum(self.log_u(f), over_labels=True)
 
     def column_mass(self, log_sum: Tensor, g: Tensor) -> Tensor:
-        """`Tᵀ1` of the plan whose columns sum to `log_sum` before they are scaled by `g`."""
+        """`Tᵀ1`, given the log of the column sums before `g` scales them."""
         return (log_sum + g / self.epsilon + self.beta).exp()
 
     def g_of(self, log_sum: Tensor) -> Tensor:
-        """The best `g` given the columns' sums; 0 on padding. Proposition 4.2 (ii)."""
+        """The optimal `g`, given the column sums; 0 on padding. Proposition 4.2 (ii)."""
         damping = self.objective.damping(self.epsilon, 1)
         return (damping * self.epsilon * (self.log_y - self.beta - log_sum)).where(self.present, 0)
 
     def potential(self, log_v: Tensor) -> Tensor:
-        """The target's potentials of log-scalings `g/ε + β`, `(batch, support)`.
+        """Convert log-scalings `g/ε + β` to the target's potentials, `(batch, support)`.
 
-        It is 0 on padding, and on labels whose log-mass stands for none: `β` may be that number,
-        too large to be subtracted and added again, and no sum feels the potential there.
+        They are 0 on padding, and on labels whose log-mass stands for zero: `β` may be that
+        stand-in, too large to be subtracted and added again, and no sum depends on these labels.
         """
         return (self.epsilon * (log_v - self.beta)).where(self.log_y > NO_LOG_MASS, 0)
 
@@ -102,7 +102,7 @@ class Conditions:
         return self.objective.marginal(self.log_y, g, 1)
 
     def error(self, mass: Tensor, wanted: Tensor) -> Tensor:
-        """ℓ1 violation of the target's marginal, relative to the mass that is moved, `(batch,)`."""
+        """ℓ1 violation of the target's marginal, relative to the mass moved, `(batch,)`."""
         # If almost nothing is moved, the error is relative to the mass available.
         scale = torch.maximum(wanted.sum(1), self.least_mass)
         distance: Tensor = torch.linalg.vector_norm(mass - wanted, 1, dim=1)
@@ -114,7 +114,7 @@ class Conditions:
         return self.objective.dual(self.log_h, self.log_y, f, g, plan_mass, epsilon)
 
     def initial_potential(self, start: Tensor | None) -> Tensor:
-        """Where `g` starts: at an earlier solution's, or at zero."""
+        """The initial `g`: that of an earlier solution, or zero."""
         zero = torch.zeros_like(self.log_y)
         return zero if start is None else torch.where(self.present, start.to(zero), zero)
 
@@ -122,7 +122,7 @@ class Conditions:
 def conclude(
     problem: Problem, conditions: Conditions, g: Tensor, n_iterations: Tensor, tol: float
 ) -> Solution:
-    """The solution at target potentials `g`, with its measured error."""
+    """Build the solution at target potentials `g`, and measure its error."""
     f = conditions.f_of(g)
     log_sum = conditions.column_log_sum(f)
     error = conditions.error(conditions.column_mass(log_sum, g), conditions.wanted(g))
@@ -130,8 +130,8 @@ def conclude(
     status = Status.of(problem, converged, tol)
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
     value = conditions.dual(f, g, plan_mass)
-    # The error hardly depends on targets of little mass; their potential follows from f. What that
-    # takes from the prediction's marginal is part of the error.
+    # The error hardly depends on targets of little mass, so their potential is computed from f. The
+    # error already bounds how far this moves the prediction's marginal.
     little = problem.log_y.exp() <= math.sqrt(tol) * conditions.least_mass.unsqueeze(1)
     g = torch.where(little, conditions.g_of(log_sum), g)
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()

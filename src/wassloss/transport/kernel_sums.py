@@ -1,7 +1,7 @@
-"""Sums with the kernel `exp(−M/ε)`: as matrix products where numbers can hold them.
+"""Sums with the kernel `exp(−M/ε)`, as matrix products wherever these stay in range.
 
-Entropic solvers need two, `log Σ_j exp(log_v_j − M_ij/ε)` over the support for every label, and the
-same over labels for the support. The ways to take them, cheapest first:
+Entropic solvers need two: `log Σ_j exp(log_v_j − M_ij/ε)` over the support for every label, and the
+same over labels for every target. The ways to compute them, cheapest first:
 
 ================  ==========================================================================
 `Products`        one kernel for the whole batch, in a matrix product; where the cost is a sum over
@@ -10,9 +10,10 @@ same over labels for the support. The ways to take them, cheapest first:
 `BlockLogSums`    term by term over each example's own block of costs
 ================  ==========================================================================
 
-Only the last holds a number for every example, target and label. Products can also be tried beyond
-their range, with the kernel cut off where it would underflow, and what that neglects bounded
-afterwards: of a steep cost, such as the paper's `power=13`, the plan only uses the lower end.
+Only the last stores a number for every example, target and label. Products can also be tried beyond
+their range: the kernel is cut off where it would underflow, and what that neglects is bounded
+afterwards. This works for steep costs, such as the paper's `power=13`, because plans use only the
+smallest of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from wassloss.transport.precision import (
 )
 from wassloss.transport.problem import Problem, some_rows
 
-Buffer = Tensor | None  # to be overwritten, if given
+Buffer = Tensor | None  # overwritten if given
 Shared = TypeVar("Shared", bound="SharedKernelSums")
 
 
@@ -43,7 +44,7 @@ Shared = TypeVar("Shared", bound="SharedKernelSums")
 class SharedKernelSums:
     """Sums with one kernel for all examples; only the support differs."""
 
-    support: Tensor | None  # (batch, support); None where it is all labels, in order
+    support: Tensor | None  # (batch, support); None if it is all labels, in order
 
     def __getitem__(self: Shared, rows: Tensor) -> Shared:
         """The sums of some examples."""
@@ -54,13 +55,13 @@ class SharedKernelSums:
 class Products(SharedKernelSums):
     """Products with one kernel for all examples, or with one per axis of a grid.
 
-    The kernel is `exp(−M/ε)`, `(support, labels)`; `(labels, labels)` where `support` is given; or
-    `exp(−M_a/ε) (cells, cells)` of each axis, where the cost is `Σ_a M_a`.
+    The kernel is `exp(−M/ε)`, `(support, labels)`, or `(labels, labels)` if `support` is given. If
+    the cost is `Σ_a M_a`, there is one `exp(−M_a/ε)`, `(cells, cells)`, per axis.
     """
 
     kernels: tuple[Tensor, ...]
     plain: bool  # whether exponentials are safe without subtracting the maximum
-    cut: bool = False  # whether the kernel is cut off, so that `neglected` has to be looked at
+    cut: bool = False  # whether the kernel is cut off, so that `neglected` has to be checked
 
     @property
     def dtype(self) -> torch.dtype:
@@ -68,13 +69,13 @@ class Products(SharedKernelSums):
         return self.kernels[0].dtype
 
     def product(self, x: Tensor, out: Tensor | None = None, *, over_labels: bool) -> Tensor:
-        """`Kᵀu (batch, support)` of `u (batch, labels)`, or the other way round `K v` of `v`."""
+        """`Kᵀu (batch, support)` if `over_labels`, else `K v (batch, labels)`."""
         if self.support is None:
             return self._product(x, out, over_labels)
         if over_labels:
             return torch.gather(self._product(x, None, True), 1, self.support, out=out)
         size = math.prod(len(kernel) for kernel in self.kernels)
-        return self._product(_placed(x, self.support, size), out, False)
+        return self._product(_scattered(x, self.support, size), out, False)
 
     def _product(self, x: Tensor, out: Tensor | None, over_labels: bool) -> Tensor:
         *others, last = self.kernels
@@ -90,7 +91,7 @@ class Products(SharedKernelSums):
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
     ) -> Tensor:
-        """From `(batch, labels)` to `(batch, support)`, or back; `scratch` is like `x`."""
+        """The log of `product(exp(x))`; `scratch` has the shape of `x`."""
         if self.plain and x.dtype == self.dtype:
             return self.product(torch.exp(x, out=scratch), out, over_labels=over_labels).log_()
         largest = x.amax(1, keepdim=True)
@@ -115,20 +116,20 @@ class Products(SharedKernelSums):
 
 @dataclass(frozen=True)
 class AxisLogSums(SharedKernelSums):
-    """Along one axis of a grid after the other."""
+    """Log-sums along one axis of a grid after the other."""
 
-    exponents: tuple[Tensor, ...]  # −M_a/ε (cells, cells) of each axis, where the cost is Σ_a M_a
+    exponents: tuple[Tensor, ...]  # −M_a/ε (cells, cells) of each axis; the cost is Σ_a M_a
 
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
     ) -> Tensor:
         if self.support is not None and not over_labels:
-            # The logarithm of what `_placed` would give; −inf where nothing is placed.
+            # Scatter in the log domain: −inf at labels without a target.
             labels = math.prod(len(exponent) for exponent in self.exponents)
-            nowhere = x.new_full((len(x), labels), -math.inf)
-            shift = _finite(nowhere.scatter_reduce(1, self.support, x, "amax"))
+            empty = x.new_full((len(x), labels), -math.inf)
+            shift = _finite(empty.scatter_reduce(1, self.support, x, "amax"))
             powers = (x - shift.gather(1, self.support)).exp()
-            x = _placed(powers, self.support, labels).log_() + shift
+            x = _scattered(powers, self.support, labels).log_() + shift
         x = self._along_axes(x)
         if self.support is not None and over_labels:
             x = x.gather(1, self.support)
@@ -150,10 +151,10 @@ class AxisLogSums(SharedKernelSums):
 
 @dataclass(frozen=True)
 class BlockLogSums:
-    """Over a block of costs per example, or one for all; `epsilon` a number or `(batch, 1, 1)`."""
+    """Log-sums over a block of costs per example, or one block for all."""
 
     block: Tensor  # (batch or 1, support, labels)
-    epsilon: float | Tensor
+    epsilon: float | Tensor  # a number or (batch, 1, 1)
 
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
@@ -178,15 +179,15 @@ class BlockLogSums:
         return BlockLogSums(some_rows(self.block, rows), epsilon)
 
 
-KernelSums: TypeAlias = Products | AxisLogSums | BlockLogSums  # by `log_sum`, and rows by index
+KernelSums: TypeAlias = Products | AxisLogSums | BlockLogSums  # with `log_sum` and `[rows]`
 
 
 def kernel_sums_of(
     problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
 ) -> KernelSums:
-    """The cheapest way to take a problem's sums, with products in `dtype`.
+    """Choose the cheapest way to compute a problem's sums, with products in `dtype`.
 
-    With `cut`, also with a kernel cut off at the end of their range: see `Products.neglected`.
+    If `cut`, the kernel may be cut off at the end of their range: see `Products.neglected`.
     """
     epsilon, costs, support = problem.objective.epsilon, problem.costs, None
     # The range is unknown in a trace, and there is no double precision on mps.
@@ -215,7 +216,7 @@ def kernel_sums_of(
 
 
 def _kernel(cost: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
-    """`exp(−M/ε)`, cut off at the end of the range of double precision, in which it is computed."""
+    """`exp(−M/ε)`, computed in double precision and cut off at the end of its range."""
     lowest = -LARGEST_EXPONENT[torch.float64]
     if launch.triton_available(cost.device) and _checks.has_memory(cost):
         from wassloss.kernels.triton.gibbs import gibbs_kernel
@@ -241,9 +242,9 @@ def log_sum_exp(x: Tensor, dim: int) -> Tensor:
     return largest.squeeze(dim) + terms.sum(dim).log()
 
 
-def _placed(v: Tensor, support: Tensor, labels: int) -> Tensor:
-    """Values of each target at its label, `(batch, labels)`; 0 elsewhere."""
-    # Padding may name a label twice, with nothing to add to it.
+def _scattered(v: Tensor, support: Tensor, labels: int) -> Tensor:
+    """Scatter the value of each target to its label, `(batch, labels)`; 0 elsewhere."""
+    # Padding may repeat a label, but adds 0 to it.
     return v.new_zeros(len(v), labels).scatter_add_(1, support, v)
 
 

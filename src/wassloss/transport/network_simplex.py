@@ -1,4 +1,4 @@
-"""Exact transport for any cost: POT's network simplex, examples spread over threads."""
+"""Exact transport for any cost: POT's network simplex, with examples spread over threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 from wassloss.transport.solver import SolveOptions, Solver
 
-# Labels with a smaller share of the mass are left out: double precision cannot tell the difference.
+# Labels with a smaller share of the mass are left out: double precision does not resolve it.
 SMALLEST_SHARE = 1e-15
 
 Array = NDArray[np.float64]
@@ -27,9 +27,9 @@ Array = NDArray[np.float64]
 class NetworkSimplex(Solver):
     """The linear program `min <T, M>`, restricted to the labels that carry mass.
 
-    The solver runs in double precision on the CPU and releases Python's lock, so examples are
-    spread over threads. `f` is the largest potential that `g` allows, `f_i = min_j (M_ij − g_j)`:
-    defined for labels without mass too (and `g` likewise), it is a subgradient of the loss.
+    The solver runs in double precision on the CPU and releases the GIL, so examples are spread over
+    threads. `f` is the largest potential that `g` allows, `f_i = min_j (M_ij − g_j)`. It is also
+    defined for labels without mass (and so is `g`), and is a subgradient of the loss.
     """
 
     max_iterations: int = 10_000_000
@@ -51,18 +51,18 @@ class NetworkSimplex(Solver):
         optimal = np.ones(len(y), dtype=bool)
 
         def work(b: int) -> None:
-            among, places = np.ix_(columns[b], rows[b]), columns[b]
-            active = np.ascontiguousarray(costs[b][among].T)
-            part, g, optimal[b] = self._solve_one(h[b, rows[b]], y[b, places], active)
-            plans[b][among], potentials[b, places] = part.T, g
+            block, targets = np.ix_(columns[b], rows[b]), columns[b]
+            active = np.ascontiguousarray(costs[b][block].T)
+            part, g, optimal[b] = self._solve_one(h[b, rows[b]], y[b, targets], active)
+            plans[b][block], potentials[b, targets] = part.T, g
             paid[b] = (part * active).sum()
 
         with warnings.catch_warnings():
-            # Our own warning says more, and names the examples.
+            # The dispatcher's ConvergenceWarning says more.
             warnings.filterwarnings("ignore", "numItermax reached before optimality")
             _on_threads(work, len(y))
 
-        # What the plan costs, in double precision: potentials would cancel to it, and lose digits.
+        # The value is the cost of the plan: from potentials it would lose digits to cancellation.
         plan, g, value = (torch.from_numpy(x).to(problem.log_h) for x in (plans, potentials, paid))
         used, converged = (torch.from_numpy(x).to(g.device) for x in (columns, optimal))
         f = (cost - g.unsqueeze(2)).masked_fill(~used.unsqueeze(2), torch.inf).amin(1)
@@ -78,7 +78,7 @@ class NetworkSimplex(Solver):
         import ot  # slow to import, and only exact problems without a closed form need it
 
         sink = sink * (source.sum() / sink.sum())
-        # The solver's tolerances are absolute: hand it masses and costs of about 1.
+        # The solver's tolerances are absolute, so scale masses and costs to about 1.
         mass, unit = _power_of_two(source.sum()), _power_of_two(cost.max())
         plan, log = ot.lp.emd(
             source / mass, sink / mass, cost / unit, numItermax=self.max_iterations, log=True
@@ -94,7 +94,7 @@ def _on_threads(work: Callable[[int], None], count: int) -> None:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(work, range(count)))  # re-raises what an example raised
             return
-        except RuntimeError:  # no new threads: at the end of the interpreter, or of the system's
+        except RuntimeError:  # no new threads: the interpreter shuts down, or a limit is reached
             pass
     for b in range(count):
         work(b)
@@ -106,5 +106,5 @@ def simplex_plan(problem: Problem) -> Tensor:
 
 
 def _power_of_two(value: float) -> float:
-    """A power of two of the size of a number, so that dividing by it is exact; 1 for 0."""
+    """A power of two of the size of a number, by which division is exact; 1 for 0."""
     return math.ldexp(1.0, min(max(math.frexp(value)[1], -1000), 1000)) if value > 0 else 1.0

@@ -33,9 +33,9 @@ from torch import Tensor
 
 from wassloss.kernels.newton_constants import NO_LOG_MASS
 
-# Potentials may be unknown by this many times the tolerance, in units of the largest cost.
+# The error of potentials, in units of the largest cost, may be this many times the tolerance.
 _SLACK = 10.0
-_FINEST = 1e-13  # the least marginal error that double precision reaches, however flat the plan
+_FINEST = 1e-13  # the smallest marginal error that double precision reaches, even for flat plans
 
 
 class Regularizer(str, Enum):
@@ -64,7 +64,7 @@ class Objective:
 
     @property
     def balanced(self) -> bool:
-        """Both marginals are constraints, so potentials are defined up to a constant."""
+        """Whether both marginals are constraints; potentials then have a free constant."""
         return math.isinf(self.gamma[0]) and math.isinf(self.gamma[1])
 
     @property
@@ -78,10 +78,10 @@ class Objective:
         return self.balanced and self.regularizer is Regularizer.PRODUCT and not self.exact
 
     def marginal_error(self, tol: float, reach: float) -> float:
-        """The marginal error to solve to, so that potentials of size `reach` are known to `tol`.
+        """The marginal error at which potentials of size `reach` are accurate to `tol`.
 
-        An error of `tol` leaves them unknown by `tol · ε`: little where values are of the size of
-        an entropy, but too much where they are costs.
+        A marginal error of `tol` leaves an error of `tol · ε` in the potentials. That is small if
+        values are of the size of an entropy, but too large if they are costs.
         """
         if not self.values_are_costs:
             return tol
@@ -117,7 +117,7 @@ class Objective:
         plan_mass: Tensor,
         epsilon: float | Tensor,
     ) -> Tensor:
-        """`D(f, g)`, `(batch,)`, given the plan's total mass and an `epsilon` for each or all."""
+        """`D(f, g)`, `(batch,)`, given the plan's total mass; `epsilon` may be per example."""
         if self.regularizer is Regularizer.PRODUCT:
             plan_mass = plan_mass - log_h.exp().sum(1) * log_y.exp().sum(1)
         on_labels = self.mass_term(log_h, f, 0).sum(1)
@@ -129,7 +129,7 @@ class Objective:
         gamma = self.gamma[side]
         if math.isinf(gamma):
             return log_mass.exp()
-        # No mass stays none: rounding may leave anything of the difference of two such logs.
+        # Zero mass stays zero: the difference of two such logs is nothing but rounding error.
         return (log_mass - potential / gamma).exp().where(log_mass > NO_LOG_MASS, 0)
 
     def damping(self, epsilon: float | Tensor, side: int) -> float | Tensor:
@@ -141,9 +141,9 @@ class Objective:
 
     @property
     def price_of_unequal_masses(self) -> float:
-        """`γ_a γ_b / (γ_a + γ_b)`: times the log of the masses' ratio, it moves the potentials.
+        """`γ_a γ_b / (γ_a + γ_b)`, the shift of the potentials per log of the masses' ratio.
 
-        That part of `f` and `g` pays for mass that is made or destroyed rather than moved.
+        The shift is the price of mass that is created or destroyed rather than moved.
         """
         prices = [gamma for gamma in self.gamma if not math.isinf(gamma)]
         if 0 in prices or not prices:
@@ -182,19 +182,19 @@ class Objective:
         if not self._reference_moves:
             return slope
         mass = log_mass.exp()
-        if math.isinf(self.gamma[side]):  # as a multiple of the mass, which adds nothing to logits
+        if math.isinf(self.gamma[side]):  # a multiple of the mass, which cancels in the logits
             return slope - mass * (self.epsilon * (1 - other))
         return slope - self.epsilon * (self.marginal(log_mass, potential, side) - mass * other)
 
     @property
     def _reference_moves(self) -> bool:
-        # The product reference h yᵀ changes with h. That adds nothing at balanced masses of 1, but
-        # where both masses grow together the reference grows with their product.
+        # The product reference h yᵀ changes with h. This adds nothing at balanced masses of 1, but
+        # if both masses grow together, the reference grows with their product.
         return self.regularizer is Regularizer.PRODUCT and not self.exact
 
 
 def _times_exponential(strength: float, exponent: Tensor) -> Tensor:
-    """`strength · e^exponent`, which may fit where `e^exponent` alone does not; capped else."""
+    """`strength · e^exponent` without overflow of `e^exponent` alone; capped if it overflows."""
     largest = math.log(torch.finfo(exponent.dtype).max) - math.log(strength) - 2
     half = (exponent.clamp(max=largest) / 2).exp()
     return strength * half * half

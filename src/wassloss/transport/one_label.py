@@ -1,10 +1,10 @@
-r"""One true label κ, to which all mass travels: the closed form behind every loss of class ids.
+r"""One true label κ, to which all mass travels: the closed form behind every loss on class ids.
 
 .. math:: W = \sum_j h_j \varphi_j, \qquad \varphi_j = w M_{j\kappa} + \varepsilon \log h_j
 
 With `h = softmax(z)` and `α (−log h_κ)` added, the gradient in the logits z is
-`h (φ − ⟨h, φ⟩ + α) − α [j = κ]`. The arithmetic is that of tensors and of arrays alike; the
-compiled passes have it once each, in `native/class_ids.hpp` and `kernels/triton/loss.py`.
+`h (φ − ⟨h, φ⟩ + α) − α [j = κ]`. The functions take tensors and NumPy arrays; the compiled passes
+have one version each, in `native/class_ids.hpp` and `kernels/triton/loss.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def slope(log_h: Any, cost: Any, epsilon: float, weight: float = 1.0) -> Any:
-    """`φ`, the derivative of `W` in `h` but for a constant; `epsilon` is that of the plan alone."""
+    """`φ`, the derivative of `W` in `h` up to a constant; `epsilon` is 0 for ``"product"``."""
     return weight * cost + epsilon * log_h
 
 

@@ -1,4 +1,4 @@
-"""The precision policy: how many digits a solve has, how many it needs, and when to take more."""
+"""The precision policy: how many digits a solve has and needs, and when to use a wider dtype."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wassloss import _checks
 # its largest factor, so below these exponents whatever underflows is less than 1e-46 of the sum
 # (1e-11 in single precision).
 LARGEST_EXPONENT = {torch.float64: 600.0, torch.float32: 60.0}
-# Factors whose logarithm is further below the largest of their row are raised to this: no sum
-# within the range above feels it, and products stay clear of denormal numbers, which are slow.
+# Factors whose logarithm is further below the largest of their row are raised to this: it changes
+# no sum within the range above, and products stay clear of denormal numbers, which are slow.
 LEAST_LOG_FACTOR = {torch.float64: -690.0, torch.float32: -85.0}
 # Below these exponents, factors need not be scaled by the largest of their row. A plain update
 # gives potentials (in units of ε) that differ by at most `max M/ε` beyond what the logarithms of
 # the masses do, and those are kept above `LEAST_LOG_MASS`: both together stay clear of the 708 (87
-# in single precision) where exponentials end.
+# in single precision) where exponentials overflow.
 LARGEST_PLAIN_EXPONENT = {torch.float64: 300.0, torch.float32: 30.0}
 LEAST_LOG_MASS = {torch.float64: -350.0, torch.float32: -45.0}
 
@@ -56,10 +56,10 @@ def negligible_exponent(dtype: torch.dtype) -> float:
 
 
 def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
-    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
+    """The marginal error that rounding `M/ε` alone can cause: an error `δ` is a factor `e^δ`.
 
-    Potentials are rounded too, hence `reach`: see `Problem.reach`. However small they are, sums of
-    masses are rounded.
+    Potentials are rounded too, hence `reach` (see `Problem.reach`). However small they are, sums
+    of masses are rounded.
     """
     if _checks.inverse_overflows(epsilon, dtype):
         return math.inf
@@ -74,7 +74,7 @@ def can_widen(x: Tensor) -> bool:
 def needs_double(x: Tensor, reach: Callable[[], float], epsilon: float, tol: float) -> bool:
     """Whether rounding alone would keep the error above `tol` in the dtype of `x`.
 
-    `reach` is only asked for where there is a wider dtype: a GPU would have to be waited for.
+    `reach` is called only if there is a wider dtype, because on a GPU it synchronises.
     """
     return can_widen(x) and rounding_error(reach(), epsilon, x.dtype) > tol
 
@@ -82,9 +82,9 @@ def needs_double(x: Tensor, reach: Callable[[], float], epsilon: float, tol: flo
 def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:
     """Whether products in single precision have the range and the digits for a problem.
 
-    Rounding the potentials, of size `reach/ε` in their unit, their sum and the two logarithms of an
-    iteration changes masses by that times the unit roundoff each. Half the tolerance is left for
-    the rest. Where users have allowed products of even less precision, the answer is no.
+    An iteration rounds both potentials (of size `reach/ε` in units of `ε`), their sum and two
+    logarithms. Each changes masses by that size times the unit roundoff; half the tolerance is left
+    for the rest. False if `torch.set_float32_matmul_precision` allows less precise products.
     """
     exponent = reach / epsilon
     rounding = _ROUNDED_SUMS * torch.finfo(torch.float32).eps / 2 * max(exponent, 1.0)

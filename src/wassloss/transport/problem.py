@@ -17,16 +17,16 @@ from wassloss.transport.precision import smallest_mass
 
 
 class Costs:
-    """Costs between the labels of each target and all labels, each computed once and then kept.
+    """Costs between the labels of each target and all labels, computed once and cached.
 
-    They come in one of three ways: a table of all pairs of labels, which a metric may have
-    (`table`), one block for the whole batch (`shared`), or a block per example.
+    They have one of three forms: a table of all pairs of labels, if the metric has one (`table`),
+    one block for the whole batch (`shared`), or a block per example.
 
     Args:
         metric: the ground metric of the labels.
         support: the labels of each target, `(batch, support)`, or `(1, support)` when shared.
-        dtype: what costs are asked for in.
-        given: a block `(batch or 1, support, labels)` that is not the metric's.
+        dtype: the dtype of the costs.
+        given: a block `(batch or 1, support, labels)` to use instead of the metric's costs.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Costs:
     ) -> None:
         self.metric, self.support, self.dtype, self.given = metric, support, dtype, given
 
-    def anew(self) -> Costs:
-        """The same costs with nothing computed yet, for a caller that keeps its own copy."""
+    def uncached(self) -> Costs:
+        """The same costs with an empty cache."""
         return Costs(self.metric, self.support, self.dtype, self.given)
 
     @property
@@ -49,7 +49,7 @@ class Costs:
 
     @property
     def table(self) -> Tensor | None:
-        """All costs `(labels, labels)` by target as the metric keeps them, if it does."""
+        """The metric's table of costs `(labels, labels)`, indexed by target; None without one."""
         return self.metric.known_costs if self.given is None else None
 
     def block(self) -> Tensor:
@@ -63,7 +63,7 @@ class Costs:
         return self.of_labels(self.support)
 
     def rows(self) -> tuple[Tensor, Tensor]:
-        """Costs `(n, labels)`, and which row belongs to each target, `(batch or 1, support)`."""
+        """Costs `(n, labels)`, and the row of each target, `(batch or 1, support)`."""
         table = self.metric.known_costs_in(self.dtype) if self.given is None else None
         if table is not None:
             return table, self.support
@@ -72,22 +72,22 @@ class Costs:
         return block.flatten(0, 1), torch.arange(count * support).view(count, support)
 
     def of_labels(self, labels: Tensor) -> Tensor:
-        """Costs `(*labels.shape, all labels)` between some labels and every one."""
+        """Costs `(*labels.shape, all labels)` between `labels` and all labels."""
         costs = self.metric.cost_columns(labels).detach().to(self.dtype)
-        # A table's largest cost is found once; other costs are checked each time.
+        # The largest cost of a table is computed once; other costs are checked each time.
         known = self.metric.largest_known_cost if _checks.can_read_values() else None
         finite = known is not None and known <= torch.finfo(costs.dtype).max
         return costs if finite else self.checked(costs)
 
     def checked(self, costs: Tensor) -> Tensor:
-        """The same costs; raises a ValueError if they overflow."""
+        """Return the costs; raise a ValueError if they overflow."""
         if _checks.can_read_values() and costs.numel() and not costs.amax() < math.inf:
             raise overflow(costs.dtype, self.metric.power, self.metric.scale)
         return costs
 
     @cached_property
     def axes(self) -> tuple[Tensor, ...] | None:
-        """Costs along each axis of a grid in double precision, where summing by axes pays."""
+        """Costs along each axis of a grid in double precision; None if sums by axis do not pay."""
         axes = self.metric.axis_costs() if self.given is None else None
         if axes is None or self.support.shape[1] <= sum(len(axis) for axis in axes):
             return None  # the target's own columns are less work
@@ -101,10 +101,10 @@ class Costs:
             return known
         if self.axes is not None:
             return sum(float(axis.max()) for axis in self.axes)
-        return float(self.block().max())  # which refuses costs that overflow
+        return float(self.block().max())  # `block` refuses costs that overflow
 
     def to(self, dtype: torch.dtype) -> Costs:
-        """The same costs in another dtype, as the metric has them there."""
+        """The same costs in another dtype; those of the metric are computed again."""
         given = None if self.given is None else self.given.to(dtype)
         return Costs(self.metric, self.support, dtype, given)
 
@@ -115,7 +115,7 @@ class Costs:
 
 
 def some_rows(x: Tensor, rows: slice | Tensor) -> Tensor:
-    """The rows of some examples, or the one row of all."""
+    """The rows of some examples; a single row belongs to all examples."""
     return x if len(x) == 1 else x[rows]
 
 
@@ -155,8 +155,8 @@ class Problem:
             y: the target's weights, `(batch, support)`.
             support: the label of each weight, `(batch, support)`, or `(1, support)` when shared.
             metric: the ground metric of the labels.
-            objective: what a plan is charged for.
-            block: costs `(batch or 1, support, labels)`, where they are not to be the metric's.
+            objective: regulariser and marginal penalties.
+            block: costs `(batch or 1, support, labels)` to use instead of the metric's.
         """
         _checks.check_fits("epsilon", objective.epsilon, log_h.dtype, divides=True)
         for strength in objective.gamma:
@@ -205,14 +205,14 @@ class Problem:
         return self.log_h.exp().sum(1, keepdim=True), self.log_y.exp().sum(1, keepdim=True)
 
     def shift(self) -> Tensor:
-        """How far unequal masses move potentials beyond what costs do, `(batch,)`."""
+        """How far unequal masses shift the potentials, in addition to costs, `(batch,)`."""
         price = self.objective.price_of_unequal_masses
         if not price:
             return torch.zeros_like(self.log_h[:, 0])
         return price * (self.log_h.logsumexp(1) - self.log_y.logsumexp(1)).abs()
 
     def largest_shift(self) -> float:
-        """The largest `shift` of the batch; the host waits for it. 0 where values are unknown."""
+        """The largest `shift` of the batch (synchronises); 0 if values cannot be read."""
         if not self.objective.price_of_unequal_masses or not _checks.can_read_values():
             return 0.0
         return float(self.shift().max())

@@ -22,17 +22,17 @@ Plan = Tensor | Callable[[Problem], Tensor]
 
 
 class ConvergenceWarning(UserWarning):
-    """A solve stopped before it reached its tolerance; the text says what to change."""
+    """A solve stopped before it reached its tolerance; the message says what to change."""
 
 
 class Status(Enum):
     """How a solve ended. The value is advice to the user."""
 
     CONVERGED = "Converged to the tolerance."
-    EXACT = "Exact: a closed form or a linear program, no iterations to trust."
+    EXACT = "Exact: solved in closed form or as a linear program."
     FIXED_ITERATIONS = (
-        "A fixed number of iterations was asked for; `error` says how far from the optimum they "
-        "ended. Leave `scaling_iterations` out to solve to a tolerance."
+        "A fixed number of iterations was requested; `error` is the marginal error they left. "
+        "Leave `scaling_iterations` out to solve to a tolerance."
     )
     ITERATIONS_EXHAUSTED = (
         "`max_iterations` was reached before `tol`. Raise `max_iterations` or `epsilon`, or loosen "
@@ -45,7 +45,7 @@ class Status(Enum):
 
     @classmethod
     def of(cls, problem: Problem, converged: Tensor, tol: float) -> Status:
-        """How a solve to `tol` ended, given which examples converged; the host waits for that."""
+        """How a solve to `tol` ended, given which examples converged (synchronises)."""
         if bool(converged.all()):
             return cls.CONVERGED
         rounding = rounding_error(problem.reach(), problem.objective.epsilon, problem.dtype)
@@ -63,7 +63,7 @@ class Solution:
         f: potential of each label of the prediction, `(batch, labels)`; centred when balanced.
         g: potential of each label of the target's support, `(batch, support)`.
         n_iterations: iterations taken by each example, `(batch,)`.
-        error: distance in ℓ1 between the target's marginal and what the potentials ask of it,
+        error: ℓ1 distance between the plan's target marginal and the one that the potentials imply,
             relative to the mass moved, `(batch,)`. The prediction's marginal is met exactly.
         converged: whether `error` is within the tolerance, `(batch,)`.
         status: how the solve ended; `status.value` is advice.
@@ -77,10 +77,10 @@ class Solution:
     error: Tensor
     converged: Tensor
     status: Status
-    # What gradients are taken from, if not f: in the paper's iterations, from the plan's marginal.
+    # The potential for gradients, if not f: Algorithm 1 takes it from the plan's marginal.
     slope_f: Tensor | None = None
     exact_plan: Plan | None = None
-    # f and g in the wider dtype of the solve: rounding them would change the plan.
+    # f and g in the wider dtype of the solve, because rounding them would change the plan.
     finest: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -147,9 +147,9 @@ class Solution:
         return self.problem.log_h, self.f if self.slope_f is None else self.slope_f, masses[1]
 
     def _at_least_mass(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
-        """The potentials, of labels without mass as they would be at the smallest mass there is.
+        """Replace the potentials of labels without mass by those at the smallest mass.
 
-        At none at all the derivative of a relaxed plan's entropy is infinite.
+        At zero mass, the derivative of a relaxed plan's entropy is infinite.
         """
         problem, objective = self.problem, self.problem.objective
         epsilon, damping = objective.epsilon, objective.damping(objective.epsilon, side)
@@ -170,7 +170,7 @@ class Solution:
         """Fix the constant that balanced potentials leave open, as the paper does: `mean f = 0`."""
         if not self.problem.objective.balanced:
             return self
-        shift = (self.f / self.f.shape[1]).sum(1, keepdim=True)  # no sum leaves the range
+        shift = (self.f / self.f.shape[1]).sum(1, keepdim=True)  # a sum could overflow
         return replace(self, f=self.f - shift, g=self.g + shift)
 
     def to(self, problem: Problem) -> Solution:

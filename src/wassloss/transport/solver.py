@@ -17,13 +17,13 @@ from wassloss.transport.solution import Solution, Status
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """How hard to solve, and with what; checked when built, and in plain numbers from then on.
+    """The solver and its budget, checked on construction and stored as plain numbers.
 
     Attributes:
         tol: marginal error to solve to; None for the dtype's default.
         max_iterations: iterations after which to give up (and warn); None for the solver's own.
         scaling_iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
-        solver: answer with this solver instead of the automatic choice.
+        solver: use this solver instead of choosing one.
     """
 
     tol: float | None = None
@@ -52,16 +52,16 @@ class SolveOptions:
             )
 
     def budget(self, otherwise: int) -> int:
-        """Number of iterations: exact for Algorithm 1, else the maximum."""
+        """Number of iterations: exact for Algorithm 1, otherwise the maximum."""
         return self.scaling_iterations or self.max_iterations or otherwise
 
     def check_objective(self, objective: Objective) -> None:
-        """Raise a ValueError for an objective for which Algorithm 1 is not defined."""
+        """Raise a ValueError if Algorithm 1 is requested but not defined for the objective."""
         count = self.scaling_iterations
         if count is not None and objective.free_target:
             raise ValueError(
-                "scaling_iterations must be left out where gamma is 0 for the target, got "
-                f"{count}: the answer is a closed form"
+                "scaling_iterations must be left out if the target's gamma is 0, because the "
+                f"solution has a closed form, got {count}"
             )
         if count is not None and objective.exact:
             raise ValueError(f"epsilon must be positive where scaling_iterations={count}, got 0")
@@ -98,11 +98,11 @@ class Solver(ABC):
         """Solve a problem in its own dtype."""
 
     def elements_per_example(self, problem: Problem) -> int:
-        """Numbers in memory per example, in units of the problem's dtype."""
+        """How many numbers a solve stores per example, in the problem's dtype."""
         return problem.log_y.shape[1] * problem.log_h.shape[1]
 
     def answer(self, problem: Problem) -> Solution:
-        """Solve in a dtype that will do; the dispatcher calls this, one piece of a batch a time."""
+        """Solve in a dtype that can reach the tolerance; called for one piece of a batch."""
         return self.solve(problem)
 
 
@@ -110,7 +110,7 @@ class Solver(ABC):
 class IterativeSolver(Solver):
     """A solver that iterates until the marginal error is within `tol`.
 
-    Where rounding alone would keep the error above `tol`, `answer` solves in double precision.
+    If rounding alone would keep the error above `tol`, `answer` solves in double precision.
     """
 
     tol: float | None = None
@@ -126,7 +126,7 @@ class IterativeSolver(Solver):
         return cls(options.tol, cls.max_iterations if given is None else given)
 
     def tolerance(self, problem: Problem) -> float:
-        """The marginal error that `tol`, or the default of the problem's dtype, asks for."""
+        """The marginal error to solve to, from `tol` or the default of the problem's dtype."""
         tol, objective = tolerance(self.tol, problem.dtype), problem.objective
         return objective.marginal_error(tol, problem.reach()) if objective.values_are_costs else tol
 
@@ -141,9 +141,9 @@ class IterativeSolver(Solver):
 
 
 def _left_the_range(solution: Solution) -> bool:
-    """Whether a number overflowed single precision on the way.
+    """Whether a mass or a potential overflowed single precision.
 
-    A mass, `h e^{−f/γ}` with a small `γ`; or a potential, which is −inf without mass.
+    A mass is `h e^{−f/γ}`, which is large at a small `γ`; a potential is −inf without mass.
     """
     if solution.status is Status.CONVERGED or not _checks.can_read_values():
         return False

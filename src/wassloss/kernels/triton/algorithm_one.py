@@ -1,7 +1,7 @@
-"""The paper's Algorithm 1 for one example of a Triton program: an iteration is one pass over costs.
+"""The paper's Algorithm 1 for one example per program: each iteration is one pass over the costs.
 
 Shapes are those of `newton_passes.py`: `S` targets, rounded up to a power of two, and
-`TILE` labels at a time. All sums are taken as logarithms, so that no column is too light for them.
+`TILE` labels at a time. All sums are in the log domain, so columns of little mass do not underflow.
 """
 
 # Triton compiles these functions itself, from a Python without types.
@@ -56,7 +56,7 @@ def column_log_sums(
 ):  # fmt: skip
     """The logarithms of the plan's column sums `(S,)` for `bias = g/ε + β` to base 2, and `Σ h f`.
 
-    At first there is no `g`: `f` is 0, and the sums are those of `exp(α − M/ε)`.
+    If `FIRST`, there is no `g` yet: `f` is 0, and the sums are those of `exp(α − M/ε)`.
     """
     dtype: tl.constexpr = log_h.dtype.element_ty
     mean = tl.zeros((TILE,), dtype)

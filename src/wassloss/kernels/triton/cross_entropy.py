@@ -13,7 +13,7 @@ import triton.language as tl
 from wassloss.kernels.triton.newton_passes import LN_2, LOG2_E
 
 LARGEST_TILE = 4096  # words at a time
-LOWEST = tl.constexpr(-1e30)  # a maximum that every logit exceeds, but not infinite
+LOWEST = tl.constexpr(-1e30)  # a finite maximum that every logit exceeds
 
 
 @triton.jit
@@ -21,7 +21,7 @@ def cross_entropy_kernel(
     logits, ids, value, largest, log_rest, gradient, words,
     TILE: tl.constexpr, GRADIENT: tl.constexpr,
 ):  # fmt: skip
-    """`log Σ exp(logits) − logits[id]`, that logarithm's largest term, and the rest of it."""
+    """Write `log Σ exp(logits) − logits[id]`, the largest logit, and the logarithm's rest."""
     token = tl.program_id(0).to(tl.int64)
     logits += token * words
     own = tl.load(ids + token)
@@ -30,10 +30,10 @@ def cross_entropy_kernel(
     for first in range(0, words, TILE):
         word = first + tl.arange(0, TILE)
         x = tl.load(logits + word, mask=word < words, other=-float("inf")).to(tl.float32)
-        larger = tl.maximum(top, tl.max(x, 0))  # which may pass over a NaN, but the sum keeps it
+        larger = tl.maximum(top, tl.max(x, 0))  # may ignore a NaN, but the sum keeps it
         total = total * tl.exp2((top - larger) * LOG2_E) + tl.exp2((x - larger) * LOG2_E)
         top = larger
-    rest = tl.log2(tl.sum(total, 0)) * LN_2  # apart from `top`, which may have no digits for it
+    rest = tl.log2(tl.sum(total, 0)) * LN_2  # not added to `top`, which may lack the digits
     tl.store(value + token, rest - (tl.load(logits + own).to(tl.float32) - top))
     tl.store(largest + token, top)
     tl.store(log_rest + token, rest)

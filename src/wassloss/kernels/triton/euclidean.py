@@ -1,4 +1,4 @@
-"""From products of vectors to costs in one kernel: differences where near, power, scale."""
+"""Costs from products of vectors, in one kernel; near vectors are subtracted instead."""
 
 # Triton compiles these functions itself, from a Python without types.
 # mypy: ignore-errors
@@ -17,7 +17,7 @@ def launch(products, chosen, vectors, power, scale, near):
         return
     own, other = chosen.square().sum(1), vectors.square().sum(1)
     with torch.cuda.device_of(vectors):
-        # The number of rows may pass the limit of a grid's second dimension, not of its first.
+        # The number of rows may exceed the limit of a grid's second dimension, but not its first.
         costs_kernel[(count, triton.cdiv(labels, TILE))](
             products, chosen, vectors, own, other, labels, features, near, power, 1 / scale,
             TILE=TILE, POWER=int(power) if power in (0, 1, 2) else -1,

@@ -27,7 +27,7 @@ def gibbs_kernel(cost, epsilon, lowest, dtype):
 
 @triton.jit
 def exponentials(cost, kernel, size, epsilon: tl.float64, lowest: tl.float64, TILE: tl.constexpr):
-    """Those of a tile of costs."""
+    """The exponentials of one tile of costs."""
     place = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = place < size
     exponent = -tl.load(cost + place, mask=inside, other=0.0).to(tl.float64) / epsilon

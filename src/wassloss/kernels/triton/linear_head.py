@@ -1,8 +1,8 @@
-"""The logits of some tokens to sums over their words, then to their own gradient, in place.
+"""Sums over the logits of a chunk of tokens, and the gradient written over these logits.
 
-Costs are computed where they are needed, from what a ground metric knows of each word: its
-position on a line, its vector, or its place in a subset. Tokens and words are cut into tiles, one
-program for a few tiles. Vectors are multiplied on tensor cores.
+Costs are computed on demand from the ground metric's data for each word: its position on a line,
+its vector, or its index in a subset. Tokens and words are split into tiles, a few tiles per
+program. Vectors are multiplied on tensor cores.
 """
 
 # Triton compiles these functions itself, from a Python without types.
@@ -13,13 +13,13 @@ import triton.language as tl
 
 from wassloss.kernels.triton.newton_passes import LOG2_E
 
-FEATURES = 32  # of vectors, multiplied at once
-TILES = 8  # of words, that one program of the sums passes over
-LOWEST = tl.constexpr(-1e30)  # a maximum that every logit exceeds, but not infinite
+FEATURES = 32  # of vectors, per product
+TILES = 8  # of words, per program of the sums
+LOWEST = tl.constexpr(-1e30)  # a finite maximum that every logit exceeds
 
 
 def tile(kind):
-    """Tokens and words in a tile, and warps: a warp's width of words unless there is a product."""
+    """Tokens and words per tile, and warps per program."""
     return (64, 128, 4) if kind == "vectors" else (8, 256, 8)
 
 
@@ -33,9 +33,9 @@ def cost_tile(
     mask = known[:, None] & valid[None, :]
     width = width // ALIGNED * ALIGNED
     row = own + token[:, None] * width
-    if KIND == "rows":  # rows of costs as they are
+    if KIND == "rows":  # rows of costs over words
         cost = tl.load(row + word[None, :], mask=mask, other=0.0)
-    elif KIND == "places":  # rows of costs by place in a subset
+    elif KIND == "places":  # rows of costs over indices in a subset
         place = tl.load(others + word, mask=valid, other=0)
         cost = tl.load(row + place[None, :], mask=mask, other=0.0)
         cost = tl.where(is_target, 0.0, cost)
@@ -110,7 +110,7 @@ def sums_kernel(
             own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
             is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, ALIGNED, PRECISION,
         )  # fmt: skip
-        larger = tl.maximum(top, tl.max(z, 1))  # which may pass over a NaN, but the sum keeps it
+        larger = tl.maximum(top, tl.max(z, 1))  # may ignore a NaN, but the sum keeps it
         shift = top - larger
         shrink = tl.exp2(shift * LOG2_E)
         gap = z - larger[:, None]
@@ -135,7 +135,7 @@ def gradient_kernel(
     KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The gradient in one tile of logits, over these logits."""
+    """Overwrite one tile of logits by its gradient."""
     token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     word = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     known, valid = token < tokens, word < words

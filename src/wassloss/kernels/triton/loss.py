@@ -1,7 +1,7 @@
 """Loss and gradient of each example in one kernel, for NVIDIA GPUs: one program per example.
 
-Softmax, transport, KL term and the gradient in the logits need no other kernel. The status of each
-example is written next to its loss, so that the host does not have to wait for it.
+The kernel computes the softmax, the transport, the KL term and the gradient in the logits. It also
+writes a status per example, so that the host need not synchronise.
 """
 
 # Triton compiles these functions itself, from a Python without types.
@@ -27,14 +27,14 @@ SUMMED = tl.constexpr(1024)  # losses that are added up at a time
 
 @triton.jit
 def log_of_sum(logits, labels, TILE: tl.constexpr):
-    """`log Σ exp(logits)`; not a finite number where the logits have no softmax."""
+    """`log Σ exp(logits)`; not finite if the logits have no softmax."""
     dtype: tl.constexpr = logits.dtype.element_ty
     largest = tl.full((TILE,), -INF, dtype)
     total = tl.zeros((TILE,), dtype)
     for first in range(0, labels, TILE):
         label = first + tl.arange(0, TILE)
         x = tl.load(logits + label, mask=label < labels, other=-INF) * LOG2_E
-        # A maximum may pass over a NaN, but the sum keeps it.
+        # A maximum may ignore a NaN, but the sum keeps it.
         larger = tl.maximum(largest, x)
         safe = tl.where(larger > -INF, larger, 0.0)
         total = total * tl.exp2(largest - safe) + tl.exp2(x - safe)
@@ -55,7 +55,7 @@ def least_and_log_sum(cost, rows, labels, scale, S: tl.constexpr, TILE: tl.const
         valid = (label < labels)[None, :]
         costs = tl.load(cost + rows[:, None] + label[None, :], mask=valid, other=INF).to(dtype)
         less = tl.minimum(least, costs)
-        # Lanes without a label have no cost less than infinity: inf − inf is none.
+        # Lanes without a label have infinite costs, and inf − inf is NaN.
         safe = tl.where(less < INF, less, 0.0)
         total = total * tl.exp2(scale * (safe - least)) + tl.exp2(scale * (safe - costs))
         least = less
@@ -65,7 +65,7 @@ def least_and_log_sum(cost, rows, labels, scale, S: tl.constexpr, TILE: tl.const
 
 @triton.jit
 def softened(cost, rows, label, valid, weight, scale, least, log_sum):
-    """Shares of labels `(TILE,)`: softmax(−cost/softening) of each row, weighed and added."""
+    """Shares of labels `(TILE,)`: the weighted sum of softmax(−cost/softening) over rows."""
     costs = tl.load(cost + rows[:, None] + label[None, :], mask=valid[None, :], other=INF)
     logs = scale * (least[:, None] - costs.to(scale.dtype)) - log_sum[:, None]
     return tl.sum(weight[:, None] * tl.exp2(logs), 0)
@@ -90,11 +90,11 @@ def softened_kl(
 
 @triton.jit
 def summarize(value, status, mean, share, worst, finished):
-    """What is asked of a whole batch: the last of its programs to finish adds up their losses.
+    """Reduce the losses of the batch, in the last of its programs to finish.
 
-    The mean of those that count, what it multiplies each of them by, and the worst status. If none
-    counts, the mean is NaN, as in `CrossEntropyLoss`, and the share 0. `finished` counts programs
-    and is 0 before and after.
+    Writes the mean of the losses that count, the factor of each in it (`share`), and the worst
+    status. If none counts, the mean is NaN, as in `CrossEntropyLoss`, and the share 0. `finished`
+    counts programs and is 0 before and after.
     """
     tl.debug_barrier()  # this program's loss is written before it counts as finished
     examples = tl.num_programs(0)
@@ -127,9 +127,9 @@ def class_id_kernel(
     TILE: tl.constexpr, TABLE: tl.constexpr, SUM: tl.constexpr, TALLY: tl.constexpr,
     SOFT: tl.constexpr,
 ):  # fmt: skip
-    """All of `h` goes to the one label of the target; `epsilon` charges that plan's entropy.
+    """The loss of one label per example, to which all of `h` goes, and its gradient.
 
-    Where `SOFT`, KL is on softened labels.
+    `epsilon` is the strength of that plan's entropy. If `SOFT`, KL is on softened labels.
     """
     dtype: tl.constexpr = logits.dtype.element_ty
     example = tl.program_id(0).to(tl.int64)
@@ -203,9 +203,9 @@ def sparse_kernel(
     UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr, NORMALIZE: tl.constexpr,
     SUM: tl.constexpr, TALLY: tl.constexpr, FIXED: tl.constexpr, SOFT: tl.constexpr,
 ):  # fmt: skip
-    """A transport problem, solved as in `newton_kernel`, and its gradient in the logits.
+    """The loss of a few labels per example, solved as in `newton_kernel`, and its gradient.
 
-    Where `FIXED`, by just `max_iterations` of Algorithm 1; where `SOFT`, KL is on softened labels.
+    If `FIXED`, exactly `max_iterations` of Algorithm 1 run. If `SOFT`, KL is on softened labels.
     """
     dtype: tl.constexpr = logits.dtype.element_ty
     labels = labels // ALIGNED * ALIGNED
@@ -223,7 +223,7 @@ def sparse_kernel(
     inside = tl.where(slot < N, slot, 0)
     label_of = tl.load(indices + example * N + inside).to(tl.int64)
     weight = tl.load(weights + example * N + slot, mask=slot < N, other=0.0)
-    used = weight != 0  # which a NaN is
+    used = weight != 0  # true for a NaN
     known = (label_of >= 0) & (label_of < labels)
     sensible = (weight > 0) & (weight < INF) & known
     twice = (label_of[:, None] == label_of[None, :]) & (slot[:, None] < slot[None, :])
@@ -244,7 +244,7 @@ def sparse_kernel(
         rows = example * cost_example + inside.to(tl.int64) * cost_row
     rows = tl.multiple_of(rows, ALIGNED)
 
-    # The place of the gradient holds the log of the prediction until it is known.
+    # The memory of the gradient holds the log of the prediction until the gradient is known.
     log_h = gradient
     for first in range(0, labels, TILE):
         label = first + tl.arange(0, TILE)
@@ -284,8 +284,8 @@ def sparse_kernel(
         log_weight = tl.log(tl.maximum(weight, least))
         divergence = tl.sum(tl.where(used, weight * (log_weight - log_h_at), 0.0), 0)
     loss = objective + tl.where(kl > 0, kl * divergence, 0.0)
-    fine = fine & (tl.abs(loss) < INF) & (tl.abs(mean) < INF)  # slopes too, not their sum alone
-    tl.debug_barrier()  # all have read what is now written over
+    fine = fine & (tl.abs(loss) < INF) & (tl.abs(mean) < INF)  # slopes too, not only their sum
+    tl.debug_barrier()  # all threads have read what is overwritten now
 
     scale = 1.0 / last * LOG2_E
     bias = scale * at + log_2_beta
@@ -308,7 +308,7 @@ def sparse_kernel(
         found = tl.load(gradient + label_of, mask=used, other=0.0)
         tl.store(gradient + label_of, found - kl * weight, mask=used)
 
-    # Rounding M/ε alone would keep the error above `tol`: more digits are needed to know.
+    # If rounding M/ε alone can keep the error above `tol`, this dtype cannot verify convergence.
     ROUNDING: tl.constexpr = 2.0**-24 if dtype == tl.float32 else 2.0**-53
     solved = violation <= tol
     if not FIXED:

@@ -1,8 +1,7 @@
-"""The kernel of `NewtonGPU`: one program solves one example.
+"""Newton's method on the semi-dual in one kernel: one program solves one example.
 
-The algorithm is that of `transport/newton/solver.py`, whose names are used here. What differs
-follows from running on one multiprocessor: every pass over the labels reads the costs again, from
-the cache, and keeps nothing but sums.
+The algorithm and its names are those of `transport/newton/lockstep.py`. On one multiprocessor,
+every pass over the labels reads the costs again, from the cache, and stores nothing but sums.
 """
 
 # Triton compiles these functions itself, from a Python without types.
@@ -34,7 +33,7 @@ SMALLEST_STEP = tl.constexpr(newton.SMALLEST_STEP)
 RIDGE = tl.constexpr(newton.RIDGE)
 LONGEST_STEP = tl.constexpr(newton.LONGEST_STEP)
 SMALLEST_RIDGE = tl.constexpr(1e-14)  # of the masses
-SMALLEST_PIVOT = tl.constexpr(1e-24)  # of all mass: targets of much less stay where they are
+SMALLEST_PIVOT = tl.constexpr(1e-24)  # of all mass: targets of much less mass do not move
 SMALLEST_MASS = tl.constexpr(2.0**-126)
 INF = tl.constexpr(math.inf)
 
@@ -50,7 +49,7 @@ def newton_kernel(
     UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr,
     RELAXED_A: tl.constexpr, RELAXED_B: tl.constexpr,
 ):  # fmt: skip
-    """Solve the example this program is numbered for; `Newton.solve` takes the same steps."""
+    """Solve the example of this program, with the steps of `lockstep.maximize`."""
     dtype: tl.constexpr = log_h.dtype.element_ty
     labels = labels // ALIGNED * ALIGNED
     example = tl.program_id(0).to(tl.int64)
@@ -62,7 +61,7 @@ def newton_kernel(
     gamma_b = tl.full((), gamma_b, dtype)
     tol = tl.full((), tol, dtype)
 
-    # Where each target's column of costs begins: in a table of all, or in a block of their own.
+    # Offset of each target's column of costs, in a table of all labels or a block per example.
     slot = tl.arange(0, S)
     inside = tl.where(slot < N, slot, 0)
     if TABLE:
@@ -97,11 +96,11 @@ def newton_kernel(
         TILE, PRODUCT,
     )  # fmt: skip
     tl.store(g + slot, at + shift, mask=slot < N)
-    # The error all but overlooks targets of little mass; their potential follows from f.
+    # The error hardly depends on targets of little mass, so their potential is computed from f.
     y = tl.exp2(log_y * LOG2_E)
     little = present & (y <= tl.sqrt(tol) * tl.minimum(mass_h, tl.sum(y, 0)))
     if tl.max(little.to(tl.int32), 0) > 0:
-        tl.debug_barrier()  # f, as all threads wrote it
+        tl.debug_barrier()  # all threads have written f
         for j in range(N):
             here = slot == j
             if tl.max((little & here).to(tl.int32), 0) > 0:
@@ -122,7 +121,7 @@ def ascend(
     max_iterations, N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
     UNROLLED: tl.constexpr, PRODUCT: tl.constexpr, RELAXED_A: tl.constexpr, RELAXED_B: tl.constexpr,
 ):  # fmt: skip
-    """`Newton.solve` for one example, from the potential `at` and the first ε, `stage`.
+    """Maximise the semi-dual of one example, from the potential `at` and the first ε, `stage`.
 
     Returns the potential `(S,)`, the dual objective, the error, the sum of `f`, the dual's part
     from the labels (`Σ h f` when balanced), and the iterations taken.
@@ -137,7 +136,7 @@ def ascend(
     mass_y = tl.sum(y, 0)
     least_mass = tl.minimum(mass_h, mass_y)
 
-    # The point reached, and how to leave it. An objective of -inf has any next point kept.
+    # The current point and the step from it. An objective of −inf accepts any next point.
     direction = tl.zeros((S,), dtype)
     mass = tl.zeros((S,), dtype)
     step = tl.full((), 0.0, dtype)
@@ -152,7 +151,7 @@ def ascend(
     running = count < max_iterations
     while running:
         count += 1
-        # However it ends, what is reported is measured where it ended, at the last epsilon.
+        # The final evaluation measures the point reached, at the last epsilon.
         closing = count == max_iterations
         step = tl.where(closing, 0.0, step)
         stage = tl.where(closing, last, stage)
@@ -213,7 +212,7 @@ def ascend(
         direction = tl.where(kept, newton, direction)
         direction = tl.where(stuck | (kept & (usable == 0)), sinkhorn, direction)
         slope = tl.where(kept, tl.sum(direction * gradient, 0), slope)
-        # The objective of one stage says nothing of the next: look around there first.
+        # Objectives of different stages are not comparable, so evaluate again before stepping.
         objective = tl.where(lower | stuck, -INF, objective)
         slope = tl.where(lower | stuck, 0.0, slope)
         step = tl.where(lower, 0.0, tl.where(stuck, 1.0, step))
@@ -227,7 +226,7 @@ def ascend(
 
 @triton.jit
 def survey(cost, rows, log_h, labels, present, TILE: tl.constexpr):
-    """The prediction's mass and the largest cost, from a first look at everything."""
+    """The prediction's mass and the largest cost, in one pass over the labels."""
     mass = tl.zeros((TILE,), log_h.dtype.element_ty)
     largest = tl.zeros((TILE,), cost.dtype.element_ty)
     for first in range(0, labels, TILE):
@@ -245,7 +244,7 @@ def write_f(
     f, shift, cost, rows, log_h, labels, bias, scale, strength, TILE: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):  # fmt: skip
-    """The potential of the labels that belongs to `bias = g/ε + β`, less `shift`."""
+    """Write the potential of the labels for `bias = g/ε + β`, minus `shift`."""
     for first in range(0, labels, TILE):
         label = first + tl.arange(0, TILE)
         valid = label < labels

@@ -1,12 +1,12 @@
-"""What a Newton step on the GPU needs of the labels, and how it follows; see `newton.py`.
+"""Sums over the labels for a Newton step on the GPU, and the step itself; see `newton.py`.
 
-Quantities over the target's support come in two forms. For a few target labels each has variables
-of its own, in tuples: nothing is padded, a pair of targets costs one multiply-add a label, and the
-small system is solved in registers by every thread alike. For more, tiles `(S, TILE)` and the
-tensor cores take over: they pad, but their code does not grow with the support.
+Quantities over the target's support have two forms. For a few targets, each has its own variables,
+in tuples: nothing is padded, a pair of targets costs one multiply-add per label, and every thread
+solves the small system in registers. For more targets, tiles `(S, TILE)` and the tensor cores take
+over: they pad, but their code does not grow with the support.
 
-Shapes: `S` is the number `N` of targets rounded up to a power of two; `TILE` labels are dealt with
-at a time. Exponentials and logarithms are those the hardware has, to base 2.
+Shapes: `S` is the number `N` of targets rounded up to a power of two; `TILE` labels are processed
+at a time. Exponentials and logarithms are to base 2, as in the hardware.
 """
 
 # Triton compiles these functions itself, from a Python without types or unpacking.
@@ -25,17 +25,17 @@ from wassloss.kernels import newton_constants
 LOG2_E = tl.constexpr(math.log2(math.e))
 LN_2 = tl.constexpr(math.log(2.0))
 NO_LOG_MASS = tl.constexpr(newton_constants.NO_LOG_MASS)
-MOST_ELIMINATED = tl.constexpr(32)  # targets; on an H200, 64 take twice as long as by products
+MOST_ELIMINATED = tl.constexpr(32)  # targets; for 64, an H200 takes twice as long as by products
 SMALLEST_NORMAL = tl.constexpr(2.0**-126)
-LESS_THAN_ONE = tl.constexpr(1 - 2.0**-23)  # rows must not exceed what is left of them
-NEARLY_ENDED = tl.constexpr(1e-2)  # a step's error is left to the next
-MOST_PRODUCTS = tl.constexpr(40)  # of ever longer walks, in which any single-precision one ends
+LESS_THAN_ONE = tl.constexpr(1 - 2.0**-23)  # a row must not exceed the share that still walks
+NEARLY_ENDED = tl.constexpr(1e-2)  # the next step corrects the error of this one
+MOST_PRODUCTS = tl.constexpr(40)  # each doubles the walks; in single precision, all have ended
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 
 @triton.jit
 def log2(x):
-    """The hardware's, where it has one; `tl.log2` takes 25 instructions for a last digit."""
+    """The hardware's logarithm, if any; `tl.log2` takes 25 instructions for the last digit."""
     if INTERPRETED or x.dtype != tl.float32:  # noqa: SIM108
         result = tl.log2(x)
     else:
@@ -55,7 +55,7 @@ def entries(vector, N: tl.constexpr, S: tl.constexpr):
 
 @triton.jit
 def vector_of(entries, N: tl.constexpr, S: tl.constexpr):
-    """A tuple of N numbers as a vector `(S,)`, the rest of it zero."""
+    """A tuple of N numbers as a vector `(S,)`, padded with zeros."""
     slot = tl.arange(0, S)
     vector = tl.zeros((S,), entries[0].dtype)
     for j in tl.static_range(N):
@@ -138,7 +138,7 @@ def sums_unrolled(
         valid = label < labels
         exponent = ()
         for j in tl.static_range(N):
-            row = rows[j] // ALIGNED * ALIGNED  # so that the compiler knows, and loads 16 bytes
+            row = rows[j] // ALIGNED * ALIGNED  # tells the compiler to load 16 bytes
             column = tl.load(cost + row + label, mask=valid, other=0.0).to(dtype)
             exponent = exponent + (bias[j] - scale * column,)
         largest = exponent[0]
@@ -215,7 +215,7 @@ def sums_tiled(
         sum_f += f
         share = tl.exp2(-log_total)  # cheaper than a division
         mass += power * (asked * share)[None, :]
-        # W = Qᵀ Q. The ten bits of the tensor cores are enough: a step's error is left to the next.
+        # W = Qᵀ Q. The ten bits of the tensor cores are enough: the next step corrects this one.
         root = (power * (tl.sqrt(asked) * share)[None, :]).to(tl.float32)
         coupling = tl.dot(root, tl.trans(root), coupling)
     sums = (tl.sum(plan_mass, 0), tl.sum(on_labels, 0), tl.sum(size, 0), tl.sum(sum_f, 0))
@@ -227,9 +227,9 @@ def newton_step(coupling, excess, right, N: tl.constexpr, S: tl.constexpr, UNROL
     """Solve `(diag(excess + Σ_k W_jk) − W) x = right`, `(S,)`.
 
     As the shares of a row sum to one, the Hessian is the Laplacian of a graph whose weights are
-    the couplings `W = Pᵀ diag(r) P`, plus a positive diagonal. Eliminated as such (Grassmann,
-    Taksar, Heyman 1985) nothing is ever subtracted: single precision keeps all its digits, and no
-    pivot can fail. With many targets it is solved as a random walk, in fewer steps.
+    the couplings `W = Pᵀ diag(r) P`, plus a positive diagonal. The elimination of Grassmann,
+    Taksar and Heyman (1985) never subtracts: single precision keeps all its digits, and no pivot
+    can fail. With many targets the system is solved as a random walk, in fewer steps.
     """
     if UNROLLED:
         x = eliminate_unrolled(coupling, entries(excess, N, S), entries(right, N, S), N)
@@ -269,7 +269,7 @@ def eliminate_unrolled(coupling, excess, right, N: tl.constexpr):
         coupling = new_coupling
         excess = new_excess
         right = new_right
-    x = ()  # of the last targets, those from k on
+    x = ()  # the solution for targets k, k + 1, …
     for k in tl.static_range(N - 1, -1, -1):
         x_k = right[k]
         for n in tl.static_range(N - 1 - k):
@@ -282,8 +282,8 @@ def eliminate_unrolled(coupling, excess, right, N: tl.constexpr):
 def eliminate_tiled(coupling, excess, right, N: tl.constexpr, S: tl.constexpr):
     """`newton_step` in tiles, `coupling` `(S, S)` and the rest `(S,)`: all rows at once.
 
-    Rows above the pivot's are eliminated too, and the couplings kept symmetric, though nothing
-    looks at those among them again: then a row of `W` is a column as well.
+    Rows above the pivot are eliminated too, which keeps the couplings symmetric, although those
+    among such rows are not read again: a row of `W` is then also a column.
     """
     slot = tl.arange(0, S)
     pivots = tl.full((S,), 1.0, tl.float32)
@@ -309,8 +309,8 @@ def random_walk(coupling, excess, right, S: tl.constexpr):
     Divided by its diagonal the system is `(I − Q) x = b`: `Q` moves a walker along the graph, and
     what its rows lack of 1 ends the walk. Hence `x = (I + Q)(I + Q²)(I + Q⁴)… b`, until nearly all
     walks have ended: some seven products of matrices on the tensor cores, where elimination has N
-    steps that wait for each other. The share of ended walks is summed separately, and the rows of
-    each product are scaled to the rest, so that errors of its ten bits do not add up.
+    dependent steps. The share of ended walks is summed separately, and the rows of each product
+    are scaled to the rest, so that rounding to ten bits does not accumulate.
     """
     slot = tl.arange(0, S)
     moves = tl.where(slot[:, None] == slot[None, :], 0.0, coupling)

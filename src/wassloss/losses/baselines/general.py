@@ -19,7 +19,7 @@ _SMOOTH = 1e-5  # of the Dice loss, as in MONAI
 
 
 class KLLoss(PerExampleLoss):
-    r"""`KL(target ‖ softmax(logits))`: its gradient is cross-entropy's.
+    r"""`KL(target ‖ softmax(logits))`, whose gradient is that of cross-entropy.
 
     >>> KLLoss(2)(torch.zeros(1, 2), torch.tensor([[3.0, 3.0]]))
     tensor(0.)
@@ -64,12 +64,13 @@ class ExpectedCostLoss(PerExampleLoss):
 
 
 class PoissonLoss(PerExampleLoss):
-    r"""`KL~(target ‖ prediction)` of masses of any total.
+    r"""`KL~(target ‖ prediction)`, for masses of any total.
 
     .. math:: \sum_i y_i \log(y_i / h_i) - y_i + h_i
 
-    The negative log-likelihood of Poisson counts, less what depends on the counts alone. It takes
-    logs of masses, as :class:`~wassloss.RelaxedWassersteinLoss` does, whose KL term it is.
+    The negative log-likelihood of Poisson counts, minus the terms that depend only on the counts.
+    It takes logs of masses, as :class:`~wassloss.RelaxedWassersteinLoss` does, and is the KL term
+    of that loss.
 
     >>> PoissonLoss(2)(torch.tensor([[1.0, 3.0]]).log(), torch.tensor([[1.0, 3.0]]))
     tensor(0.)
@@ -140,8 +141,8 @@ class WeightedKappaLoss(nn.Module):
     .. math:: \frac{\sum_n \sum_{ij} h_{ni}\, y_{nj}\, M_{ij}}
         {\frac1N \sum_{ij} (\sum_n h_{ni}) (\sum_n y_{nj})\, M_{ij}}
 
-    Quadratic weights are `Ordinal(labels, power=2)`. It depends on the batch as a whole, so it has
-    no ``reduction``, and a batch of one example has always the loss 1.
+    Quadratic weights are `Ordinal(labels, power=2)`. The loss depends on the batch as a whole, so
+    it has no ``reduction``, and is always 1 for a batch of one example.
 
     >>> import wassloss as wl
     >>> loss_fn = WeightedKappaLoss(wl.ground.Ordinal(3, power=2))
@@ -171,8 +172,8 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
     .. math:: -\sum_C e^{-\alpha\, \text{depth}(\text{parent of } C)}
         \log \frac{p(C)}{p(\text{parent of } C)}
 
-    over the notions C from the label up, where :math:`p(C)` is the predicted mass below C. A choice
-    further down counts less, so that mistakes near the root cost most. With ``alpha=0`` it is
+    over the nodes C from the label up, where :math:`p(C)` is the predicted mass below C. A choice
+    further down counts less, so mistakes near the root cost most. With ``alpha=0`` it is
     cross-entropy. Weights are 1 at the root; the authors' code divides them by their sum.
 
     Args:
@@ -194,12 +195,12 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
             raise TypeError(f"tree must be a Tree, got {type(tree).__name__}")
         if bool(torch.isin(tree.label_position, tree.parents).any()):
             raise ValueError(
-                "tree must have labels at leaves alone, got a label with nodes below it"
+                "tree must have labels only at leaves, got a label with nodes below it"
             )
         super().__init__(tree.size, reduction=reduction)
         self.alpha = check_strength("alpha", alpha)
-        place = torch.arange(len(tree.parents), device=tree.device).unsqueeze(1)
-        within = tree.label_position >= place
+        nodes = torch.arange(len(tree.parents), device=tree.device).unsqueeze(1)
+        within = tree.label_position >= nodes
         below = within & (tree.label_position < tree.subtree_end.unsqueeze(1))
         depth = [-1]  # of each node's parent, in preorder
         for parent in tree.parents.tolist()[1:]:
@@ -212,7 +213,7 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = dense_shares(target, self.labels, logits).double()
-        # In double precision, in which the mass of a subtree vanishes only some 700 below the rest.
+        # In double precision, where the mass of a subtree vanishes only at logits 700 below others.
         below, choice = self.below.double(), self.choice.double()
         mass = logits.double().softmax(1) @ below.T  # (batch, nodes)
         log_mass = mass.clamp(min=torch.finfo(torch.float64).tiny).log()
@@ -228,8 +229,8 @@ class WassersteinDiceLoss(PerExampleLoss):
         \qquad W_p = \sum_i h_{pi} M_{i y_p} / \max M
 
     over the pixels p of an image, one value per image. Pixels of label 0, the background, add
-    errors, but no hits: :math:`\alpha = 0`, and 1 for all other labels. Numerator and denominator
-    have :math:`10^{-5}` added.
+    errors but no hits: :math:`\alpha` is 0 for them, and 1 for all other labels. Numerator and
+    denominator are increased by :math:`10^{-5}`.
 
     Logits are `(batch, labels, …)`, targets class ids `(batch, …)`.
 

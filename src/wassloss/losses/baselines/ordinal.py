@@ -54,7 +54,7 @@ class _ThresholdLoss(PerExampleLoss):
         """The target's mass above each label but the last, `(batch, labels − 1)`."""
         if logits.dim() != 2 or logits.shape[1] != self.labels - 1:
             raise ValueError(
-                f"logits must have shape (batch, {self.labels - 1}), one less than the labels, got "
+                f"logits must have shape (batch, {self.labels - 1}), one column per threshold, got "
                 f"{tuple(logits.shape)}"
             )
         every = logits.new_zeros(len(logits), self.labels)
@@ -77,7 +77,7 @@ class CORALLoss(_ThresholdLoss):
 
     The model's logits `(batch, labels − 1)` are one score plus a bias for each threshold, as
     `nn.Linear(d, 1)(x) + nn.Parameter(torch.zeros(labels - 1))` computes. Targets may be
-    distributions, whose mass on either side then counts.
+    distributions, which count by their mass on either side of a threshold.
 
     >>> loss_fn = CORALLoss(3)
     >>> loss_fn(torch.zeros(1, 2), torch.tensor([2]))
@@ -100,9 +100,9 @@ class CORNLoss(_ThresholdLoss):
 
     .. math:: -\sum_{k \le y} [y > k] \log \sigma(z_k) + [y = k] \log (1 - \sigma(z_k))
 
-    An example's sum is its negative log-likelihood. The ``"mean"`` divides by the number of
-    questions asked, as the paper does, rather than by the number of examples. Targets may be
-    distributions, whose mass then counts.
+    The sum over k is an example's negative log-likelihood. The ``"mean"`` divides by the number of
+    questions, as the paper does, rather than by the number of examples. Targets may be
+    distributions, which count by their mass.
 
     >>> loss_fn = CORNLoss(3)
     >>> loss_fn(torch.zeros(1, 2), torch.tensor([2]))
@@ -115,8 +115,8 @@ class CORNLoss(_ThresholdLoss):
         if self.reduction != "mean":
             return super().forward(logits, target)
         logits = at_least_single(logits)
-        asked = _reaches(self._exceeds(logits, target))
-        return self.per_example(logits, target).sum() / asked.sum()
+        questions = _reaches(self._exceeds(logits, target))
+        return self.per_example(logits, target).sum() / questions.sum()
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         above = self._exceeds(logits, target)
@@ -128,5 +128,5 @@ class CORNLoss(_ThresholdLoss):
 
 
 def _reaches(above: Tensor) -> Tensor:
-    """The target's mass that reaches each label but the last, from what exceeds it."""
+    """The target's mass at or above each label but the last, given the mass above."""
     return pad(above[:, :-1], (1, 0), value=1.0)

@@ -48,7 +48,7 @@ def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
 
 
 def cost_table(metric: AnyMetric, relative: bool = False) -> Tensor:
-    """All costs, or parts of the largest: row j has those from every label to label j."""
+    """All costs, divided by the largest if `relative`; row j holds those from labels to label j."""
     metric = as_ground_metric(metric)
     cost = metric.cost_columns(torch.arange(metric.size, device=metric.device)).detach()
     return cost / cost.max().clamp(min=torch.finfo(cost.dtype).tiny) if relative else cost

@@ -1,9 +1,9 @@
-"""Dense targets on a GPU: the pass over a batch, in CUDA graphs that are kept.
+"""Dense targets on a GPU: the pass over a batch, in cached CUDA graphs.
 
-Launched one by one from Python, the steps of `DensePass` take several times as long as they
-compute. So the pass over a batch of one shape is captured in pieces, and later batches of that
-shape replay them: a first piece, as many iterations as are needed, and an end. The host looks at
-the error in between.
+Launched one by one from Python, the steps of `DensePass` take several times longer than they
+compute. The pass is therefore captured in pieces for each shape of a batch, and later batches of
+that shape replay them: a first piece, as many iterations as needed, and an end. The host reads the
+error in between.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from wassloss.transport.precision import (
 
 ITERATIONS_IN_A_GRAPH = 40  # under the user's own capture, where the host cannot read the error
 MOST_KEPT = 4  # shapes of batches, for each loss
-LARGEST_BATCH = 2**23  # logits; a graph keeps about ten tensors as large
+LARGEST_BATCH = 2**23  # logits; a graph holds about ten tensors of this size
 
 
 class DenseGraphEvaluator(Evaluator):
-    """Targets of all labels, or of more than a kernel takes, under a metric with a table of costs.
+    """Dense targets, and sparse ones too large for a kernel, under a metric with a table of costs.
 
-    Capturing takes longer than one solve: the first batch of its shape runs piece by piece.
+    Capturing takes longer than one solve, so the first batch of a shape runs without graphs.
     """
 
     def __init__(self, spec: LossSpec, dtype: torch.dtype, kind: Kind) -> None:
@@ -60,12 +60,11 @@ class DenseGraphEvaluator(Evaluator):
         learned = self.spec.metric.requires_grad or weights.requires_grad
         if learned or not 0 < x.numel() <= LARGEST_BATCH or not _checks.has_memory(x):
             return None
-        wide = _dtype_of_products(
-            self.dtype, self.spec
-        )  # users may change the precision of products
+        # Not computed once, because users may change the precision of products.
+        wide = _dtype_of_products(self.dtype, self.spec)
         if wide is None:
             return None
-        # What is kept must not be tensors of inference mode, nor products of half precision.
+        # Cached tensors must not be in inference mode, nor products in half precision.
         off = torch.autocast(x.device.type, enabled=False)
         with torch.inference_mode(False), torch.no_grad(), off:
             given = x.detach().to(wide), _all_weights(batch.target, self.dtype, self.spec)
@@ -78,15 +77,15 @@ class DenseGraphEvaluator(Evaluator):
     def _passed(
         self, x: Tensor, weights: Tensor, mass_tolerance: float
     ) -> tuple[Tensor, Tensor, Tensor, int | None]:
-        """Losses, gradients, statuses and the worst of these, by graphs where there are any."""
+        """Losses, gradients, statuses and the worst status, by graphs if there are any."""
         given = self.spec, x, weights.to(x.dtype), self.tol, mass_tolerance
         if not _checks.can_read_values():
-            alone = DensePass(*given)
-            alone.begin()
+            single = DensePass(*given)
+            single.begin()
             for _ in range(FIRST_ITERATIONS, ITERATIONS_IN_A_GRAPH, STRIDE):
-                alone.go_on()
-            alone.end()
-            return alone.value, alone.gradient, alone.status, None
+                single.iterate()
+            single.end()
+            return single.value, single.gradient, single.status, None
         key = x.shape, mass_tolerance, torch.cuda.current_stream(x.device).stream_id
         with self._lock:
             known = key in self._kept
@@ -118,7 +117,7 @@ class DenseGraphs:
     def __call__(
         self, logits: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, int] | None:
-        """Losses, gradients, statuses, and the worst of these; None if they cannot be captured."""
+        """Losses, gradients, statuses and the worst status; None if they cannot be captured."""
         with self._lock, suppress(CaptureError):
             self._logits.copy_(logits)
             self._weights.copy_(weights)
@@ -151,7 +150,7 @@ def _tolerance(dtype: torch.dtype, spec: LossSpec) -> float:
 
 
 def _dtype_of_products(dtype: torch.dtype, spec: LossSpec) -> torch.dtype | None:
-    """The precision whose range and digits suffice for plain scalings, if there is one."""
+    """The dtype with enough range and digits for plain scalings; None if there is none."""
     largest, epsilon = spec.metric.largest_known_cost, spec.objective.epsilon
     usual = spec.objective.balanced and not spec.objective.exact and not spec.softening
     fixed = spec.options.scaling_iterations is not None or spec.options.max_iterations is not None

@@ -1,7 +1,7 @@
 """Dense targets, from logits to loss and gradient: Sinkhorn's scalings as matrix products.
 
-At the `ε` of a loss plain scalings are done after some tens of iterations, each two products and
-two divisions. An unusual example is only marked, and left to the next evaluator.
+At the `ε` of a loss, plain scalings converge in a few tens of iterations, each of two products and
+two divisions. Unusual examples are only marked, and left to the next evaluator.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from wassloss.transport.precision import smallest_mass
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn.iterations import LogIterations, ScalingIterations
 
-FIRST_ITERATIONS, STRIDE = 20, 10  # before the host first looks at the error, and between looks
-PLAIN_ITERATIONS = 60  # after which steps are lengthened
+FIRST_ITERATIONS, STRIDE = 20, 10  # before the host first reads the error, and between reads
+PLAIN_ITERATIONS = 60  # after which steps are over-relaxed
 MOST_ITERATIONS = 400  # after which another evaluator takes over
 
 
@@ -42,7 +42,7 @@ class DensePass:
         self.left = torch.empty_like(self._error, dtype=torch.long)[0]
 
     def begin(self) -> None:
-        """Read logits and weights, and take the first steps."""
+        """Read logits and weights, and run the first plain steps."""
         x, weights, spec = self._logits, self._weights, self._spec
         total = weights.sum(1, keepdim=True)
         self._valid = ((weights >= 0) & (weights < math.inf)).all(1) & x.amax(1).isfinite()
@@ -59,41 +59,41 @@ class DensePass:
         self._plain = ScalingIterations(self._conditions, self._sums, start)
         self._advance(self._plain, FIRST_ITERATIONS)
 
-    def go_on(self) -> None:
-        """More steps."""
+    def iterate(self) -> None:
+        """Run more plain steps."""
         self._advance(self._plain, STRIDE)
 
-    def lengthen(self) -> None:
-        """The first over-relaxed steps, from where plain ones have come to."""
-        self._longer = LogIterations(self._conditions, self._g)
-        self.go_further()
+    def begin_relaxed(self) -> None:
+        """Run the first over-relaxed steps, from the result of the plain steps."""
+        self._relaxed = LogIterations(self._conditions, self._g)
+        self.iterate_relaxed()
 
-    def go_further(self) -> None:
-        """More over-relaxed steps."""
-        self._advance(self._longer, STRIDE)
+    def iterate_relaxed(self) -> None:
+        """Run more over-relaxed steps."""
+        self._advance(self._relaxed, STRIDE)
 
     def run(self) -> tuple[Tensor, Tensor, Tensor, int]:
-        """The whole pass: losses, gradients, statuses, and the worst of these."""
+        """Run the whole pass; return losses, gradients, statuses, and the worst status."""
         return self.run_by(lambda piece: getattr(self, piece)())
 
     def run_by(self, run_piece: Callable[[str], object]) -> tuple[Tensor, Tensor, Tensor, int]:
         """Run the whole pass, each piece by its name; the host reads the error in between."""
         run_piece("begin")
-        iterations, further = FIRST_ITERATIONS, False
+        iterations, relaxed = FIRST_ITERATIONS, False
         while int(self.left) and iterations < MOST_ITERATIONS:
             if iterations < PLAIN_ITERATIONS:
-                run_piece("go_on")
+                run_piece("iterate")
             else:
-                run_piece("go_further" if further else "lengthen")
-                further = True
+                run_piece("iterate_relaxed" if relaxed else "begin_relaxed")
+                relaxed = True
             iterations += STRIDE
         run_piece("end")
         return self.value, self.gradient, self.status, int(self.worst)
 
     def _advance(self, steps: ScalingIterations | LogIterations, count: int) -> None:
-        """Take steps; record the potentials, the error, and how many examples are unsolved.
+        """Run steps; record the potentials, the error, and how many examples are unsolved.
 
-        Always in the same place, because the reader does not know which piece came last.
+        Always in the same tensors, because the reader does not know which piece ran last.
         """
         steps.step(count)
         self._g.copy_(steps.g())
@@ -101,7 +101,7 @@ class DensePass:
         self.left.copy_((self._valid & ~(self._error <= self._tol)).sum())
 
     def end(self) -> None:
-        """Losses, gradients and statuses, `(batch,)`, `(batch, labels)` and `(batch,)`."""
+        """Compute losses `(batch,)`, gradients `(batch, labels)` and statuses `(batch,)`."""
         y, kl_weight, conditions = self._y, self._spec.kl_weight, self._conditions
         f, h = conditions.f_of(self._g), self._problem.log_h.exp()
         mean = (h * f).sum(1, keepdim=True)

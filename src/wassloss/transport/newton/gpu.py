@@ -1,8 +1,8 @@
 """Newton's method on the semi-dual, in one kernel for a whole batch on an NVIDIA GPU.
 
-The torch version is a loop of some forty small operations per iteration: on a GPU nearly all of
-its time goes into launching them and into asking whether to go on. Here one program on one
-multiprocessor solves each example from beginning to end, with no launches and no waiting between.
+The torch version is a loop of some forty small operations per iteration. On a GPU, nearly all of
+its time goes into launches and convergence checks. Here one program per example runs the whole
+solve on one multiprocessor, without launches or synchronisation in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wassloss.transport.solution import Solution, Status
 
 
 def runs(problem: Problem) -> bool:
-    """Whether there is a GPU with Triton, and the support fits into a program's registers."""
+    """Whether Triton runs on the problem's device and the support fits a program's registers."""
     x = problem.log_h
     fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
     return fits and triton_available(x.device) and has_memory(x) and has_memory(problem.log_y)
@@ -40,9 +40,9 @@ def maximize(problem: Problem, tol: float, max_iterations: int) -> Solution:
 
 
 def launch(problem: Problem, tol: float, max_iterations: int) -> tuple[Tensor, ...]:
-    """Start the kernel; returns what it fills in: `f, g, value, error, n_iterations, converged`.
+    """Start the kernel; return its outputs `f, g, value, error, n_iterations, converged`.
 
-    Nothing here waits for the GPU, so that it can be part of a CUDA graph.
+    Does not synchronise, so a CUDA graph can capture it.
     """
     from wassloss.kernels.triton.newton import newton_kernel
 

@@ -32,7 +32,7 @@ def maximize(problem: Problem, tol: float, max_iterations: int) -> Solution:
 
     A step is kept if it raises the dual objective enough; a refused step is shortened, and one
     that stays refused gives way to a Sinkhorn update, which always raises the objective. All
-    examples advance in lockstep, one evaluation an iteration, and leave the batch as they
+    examples advance in lockstep, with one evaluation per iteration, and leave the batch as they
     converge.
     """
     whole = DenseConditions.over_blocks(problem)
@@ -66,7 +66,7 @@ def maximize(problem: Problem, tol: float, max_iterations: int) -> Solution:
             if not active.numel():
                 break
 
-        # Objectives of different stages are not comparable: evaluate anew first.
+        # Objectives of different stages are not comparable, so evaluate again before stepping.
         lower = kept & ~at_last & (point.error <= near_enough)
         stuck = ~kept & (step.squeeze(1) < constants.SMALLEST_STEP)
         turn = sinkhorn_step(conditions, point.g, point.mass)
@@ -87,7 +87,7 @@ def maximize(problem: Problem, tol: float, max_iterations: int) -> Solution:
 
 @dataclass(frozen=True)
 class DenseConditions(Conditions):
-    """Conditions whose terms are at hand one by one, at an `ε` that may differ by example."""
+    """Conditions with all terms in memory, at an `ε` that may differ between examples."""
 
     sums: BlockLogSums
 
@@ -157,7 +157,7 @@ class Point(NamedTuple):
 
 
 def sinkhorn_step(conditions: DenseConditions, g: Tensor, mass: Tensor) -> Tensor:
-    """From `g` to what Sinkhorn's update would make of it, `(batch, support)`."""
+    """The step from `g` to its Sinkhorn update, `(batch, support)`."""
     log_mass = mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
     return conditions.g_of(log_mass - g / conditions.epsilon - conditions.beta) - g
 
@@ -165,7 +165,7 @@ def sinkhorn_step(conditions: DenseConditions, g: Tensor, mass: Tensor) -> Tenso
 def newton_step(
     hessian: Tensor, gradient: Tensor, scale: Tensor, error: Tensor, present: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Solve `(H + ridge) w = gradient` for each example, and say where that could be done.
+    """Solve `(H + ridge) w = gradient`; return the steps and a mask of the usable ones.
 
     Balanced, `H` is singular along the constants; far from the optimum it may be nearly so along
     targets that no mass reaches yet. A ridge in proportion to the masses themselves (so that small

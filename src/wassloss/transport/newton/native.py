@@ -1,8 +1,8 @@
 """Newton's method on the semi-dual, compiled for the CPU.
 
-The torch version passes over a block of costs too large for the cache at every call. Here the same
-iteration runs one example at a time: an evaluation reads the costs once, and the rest stays in the
-cache.
+Every operation of the torch version passes over a block of costs too large for the cache. Here the
+same iteration runs one example at a time: an evaluation reads the costs once, and everything else
+stays in the cache.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def maximize(problem: Problem, tol: float, max_iterations: int) -> Solution:
 
 
 def settings_of(
-    objective: Objective, tol: float, max_iterations: int, **of_a_loss: Any
+    objective: Objective, tol: float, max_iterations: int, **others: Any
 ) -> native.Settings:
-    """The settings of a solve for the compiled core, without its data."""
+    """The compiled core's settings for a solve; `others` are those of a loss."""
     return native.settings(
         epsilon=objective.epsilon,
         gamma=objective.gamma,
@@ -50,5 +50,5 @@ def settings_of(
         product=objective.regularizer is Regularizer.PRODUCT,
         tol=tol,
         max_iterations=max_iterations,
-        **of_a_loss,
+        **others,
     )

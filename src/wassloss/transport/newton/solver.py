@@ -1,8 +1,8 @@
 """Newton's method on the semi-dual, wherever it runs fastest.
 
-`lockstep.py` says what it does. It advances a whole batch by torch calls, on any device; there are
-two translations that solve an example from beginning to end: into C++ for the CPU, and into one
-Triton kernel for NVIDIA GPUs.
+`lockstep.py` documents the method, and advances a whole batch by torch operations on any device.
+Two translations solve one example from beginning to end: C++ for the CPU, and a Triton kernel for
+NVIDIA GPUs.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 from wassloss.transport.solver import IterativeSolver, SolveOptions
 
-# A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
-# where one kernel serves the batch, because then a cheap step is a matrix product (see
-# kernel_sums.py), over all labels if examples have supports of their own.
+# A Newton step solves a system of the size of the support; beyond this size, many cheap steps win.
+# The limit is lower if one kernel serves the batch, because a cheap step is then a matrix product
+# (see kernel_sums.py), over all labels if the examples differ in their support.
 LARGEST_NEWTON_SUPPORT = 512
 LARGEST_TABULATED_NEWTON_SUPPORT = 192
 LARGEST_SHARED_NEWTON_SUPPORT = 128
 
 
 class Newton(IterativeSolver):
-    """Second-order steps on the semi-dual: some tens of them at any `epsilon`.
+    """Second-order steps on the semi-dual: a few tens of them at any `epsilon`.
 
     Args:
         tol: marginal error to solve to; None for the default of the dtype.

@@ -1,4 +1,4 @@
-"""Solvers that use products with the kernel: Sinkhorn's, and one for a measure and itself."""
+"""Solvers by products with the kernel: Sinkhorn's, and one for transport of `h` to itself."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wassloss.transport.sinkhorn.iterations import (
 from wassloss.transport.solution import Solution, Status
 from wassloss.transport.solver import IterativeSolver, Solver
 
-# Iterations after which a cut kernel is given up if it turns out to be too short.
-LOOKS = (10, 40, 200, 1000, 4000)
+# Iterations at which a cut kernel is checked, and given up if it is not accurate enough.
+CUT_CHECKS = (10, 40, 200, 1000, 4000)
 STRIDE, SYMMETRIC_STRIDE = 20, 5  # iterations between checks of the error
-# Iterations after which single precision is given up: noise may be what keeps the error up.
+# Iterations after which single precision is given up, because rounding may keep the error up.
 SINGLE_ITERATIONS = 200
-# Smaller symmetric scalings change nothing, and are raised to this to keep products normal.
+# Smaller symmetric scalings change nothing; they are raised to this to avoid denormal products.
 LEAST_LOG_SCALING = {torch.float64: -300.0, torch.float32: -60.0}
 
 
@@ -39,15 +39,15 @@ class CutTooShortError(Exception):
 class Pace(NamedTuple):
     """The schedule of a solve on one kind of device."""
 
-    first_stride: int  # iterations between checks at first, because easy problems take twenty
+    first_stride: int  # iterations between the first checks, because easy problems take twenty
     stride_from: int  # the iteration from which the stride is `STRIDE`
     opening: int  # the iteration at which plain steps give way to longer ones, at the latest
-    worth_leaving: float  # the share of finished examples at which the batch is made smaller
+    worth_leaving: float  # the share of finished examples at which they leave the batch
 
 
 # On a GPU, a check of the error synchronises, which takes as long as some iterations.
 # Over-relaxed steps run there as a CUDA graph, and capturing it takes as long as a hundred plain
-# steps. The time of a step hardly depends on the batch.
+# steps. The time of a step hardly depends on the batch size.
 PACE = {
     "cpu": Pace(first_stride=5, stride_from=40, opening=25, worth_leaving=0.1),
     "cuda": Pace(first_stride=10, stride_from=60, opening=60, worth_leaving=0.5),
@@ -58,10 +58,10 @@ LARGE_KERNEL = 2**26
 
 @dataclass(frozen=True)
 class ProductSolver(IterativeSolver):
-    """A solver that keeps no block of costs where one kernel serves the whole batch.
+    """A solver that stores no block of costs if one kernel serves the whole batch.
 
-    It chooses its own precision: products in single precision are cheaper, and only the solver
-    knows when their digits no longer suffice.
+    It chooses its precision itself: products in single precision are cheaper, and only the solver
+    knows when they no longer suffice.
     """
 
     max_iterations: int = 10_000
@@ -90,10 +90,10 @@ class ProductSolver(IterativeSolver):
         return replace(double, n_iterations=double.n_iterations + used).to(problem)
 
     def _solve(self, problem: Problem, start: Tensor | None, tol: float, budget: int) -> Solution:
-        """Solve in the problem's own precision, with products wherever they will do.
+        """Solve in the problem's own precision, with products wherever possible.
 
-        Beyond their range they are tried with a cut kernel, and the answer is kept if what was
-        neglected is bounded by a fraction of the tolerance; the bound is part of its error.
+        Beyond their range, a cut kernel is tried first. Its result is kept if the bound on what was
+        neglected is a fraction of the tolerance; the bound is added to the error.
         """
         sums = kernel_sums_of(problem, problem.dtype)
         if not isinstance(sums, Products) and problem.dtype == torch.float64:
@@ -114,15 +114,15 @@ class ProductSolver(IterativeSolver):
     def _iterate(
         self, conditions: Conditions, start: Tensor | None, tol: float, budget: int
     ) -> tuple[Tensor, Tensor]:
-        """The target's potentials, and the iterations each example took."""
+        """Return the target's potentials and the number of iterations of each example."""
 
 
 class Sinkhorn(ProductSolver):
     """Alternate `f ← f(g)` and `g ← g(f)`, each step lengthened by a factor `1 ≤ ω < 2`.
 
-    Balanced or relaxed, the two updates differ only in the damping of Proposition 4.2. How far to
-    lengthen is learned on the way: see `OverRelaxation`. Every few iterations the error is checked,
-    and the examples within `tol` leave.
+    Balanced and relaxed updates differ only in the damping of Proposition 4.2. The factor `ω`
+    adapts to the observed rate: see `OverRelaxation`. The error is checked every few iterations,
+    and examples within `tol` leave the batch.
     """
 
     def _iterate(
@@ -141,7 +141,7 @@ class Sinkhorn(ProductSolver):
             else:
                 steps.step(stride)
             iteration += stride
-            found.look(steps, iteration, tol, last=iteration == budget)
+            found.record(steps, iteration, tol, last=iteration == budget)
             if found.share == 1 or iteration == budget:
                 return found.g, found.n_iterations
             if isinstance(steps, ScalingIterations) and iteration >= pace.opening:
@@ -149,7 +149,7 @@ class Sinkhorn(ProductSolver):
             if isinstance(steps, LogIterations):
                 if found.share >= pace.worth_leaving:
                     steps, replay = steps[found.leave()], None
-                if iteration in LOOKS and steps.neglects_too_much(tol):
+                if iteration in CUT_CHECKS and steps.neglects_too_much(tol):
                     raise CutTooShortError
             stride = pace.first_stride if iteration < pace.stride_from else STRIDE
 
@@ -169,24 +169,22 @@ class ConvergedExamples:
     """
 
     def __init__(self, g: Tensor) -> None:
-        """From the potentials to start from, `(batch, support)`."""
+        """Allocate results of the shape of `g`, `(batch, support)`."""
         self.g = torch.empty_like(g)
         self.n_iterations = torch.zeros_like(g[:, 0], dtype=torch.long)
         self._active = torch.arange(len(g), device=g.device)  # examples still in the batch
-        self._finished = torch.zeros_like(
-            self._active, dtype=torch.bool
-        )  # one entry per such example
-        self._count = 0  # how many of them have finished
+        self._finished = torch.zeros_like(self._active, dtype=torch.bool)  # which of them have
+        self._count = 0  # how many have finished
 
     @property
     def share(self) -> float:
-        """How much of the present batch has finished."""
+        """The share of the current batch that has finished."""
         return self._count / len(self._finished)
 
-    def look(
+    def record(
         self, steps: ScalingIterations | LogIterations, iteration: int, tol: float, *, last: bool
     ) -> None:
-        """Note which examples are within `tol`; the `last` time, note the potentials of all."""
+        """Record the examples that are within `tol`; if `last`, record all."""
         finished = self._finished | (steps.error <= tol)  # a NaN compares false
         count = int(finished.sum())  # the only synchronisation
         if count > self._count or last:
@@ -196,20 +194,21 @@ class ConvergedExamples:
             self._finished, self._count = finished, count
 
     def leave(self) -> Tensor:
-        """Drop the examples that have finished; returns the mask of the rest."""
+        """Drop the finished examples; return a mask of the rest."""
         staying = ~self._finished
         self._active, self._finished, self._count = self._active[staying], ~staying[staying], 0
         return staying
 
 
 class Symmetric(ProductSolver):
-    """`log u ← ½ (log u + log h − log K u)`, which only needs some tens of iterations.
+    """`log u ← ½ (log u + log h − log K u)`, which needs only a few tens of iterations.
 
-    By symmetry both scalings of `T = diag(u) K diag(u)` are one. Sinkhorn's update alone would
-    swing around it; the mean of the two sides of a swing shrinks the error by half or better,
-    whatever `ε`, where `K` is positive semi-definite. (The update's derivative has eigenvalues
-    `−λ`, with `0 ≤ λ ≤ 1` those of `T` between its marginals: the mean has `½ (1 − λ)`.) Distances
-    of vectors, trees and lines make it so; for other costs the rate may be worse, never above 1.
+    By symmetry, both scalings of `T = diag(u) K diag(u)` are equal. Sinkhorn's update alone
+    oscillates around the solution; the mean of both sides at least halves the error at any `ε` if
+    `K` is positive semi-definite. (The update's derivative has eigenvalues `−λ`, with `0 ≤ λ ≤ 1`
+    those of `T` relative to its marginals; that of the mean has `½ (1 − λ)`.) This holds for
+    distances between vectors, in trees and on lines. For other costs the rate may be worse, but
+    never above 1.
     """
 
     @classmethod
@@ -220,7 +219,7 @@ class Symmetric(ProductSolver):
     def _iterate(
         self, conditions: Conditions, start: Tensor | None, tol: float, budget: int
     ) -> tuple[Tensor, Tensor]:
-        # The target's masses are taken to be the prediction's, label by label.
+        # Assumes that the target's masses equal the prediction's, label by label.
         log_h, mass = conditions.log_h, conditions.log_h.exp()
         total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
         log_u = 0.5 * log_h
@@ -229,7 +228,7 @@ class Symmetric(ProductSolver):
         for iteration in range(budget + 1):
             if iteration % SYMMETRIC_STRIDE == 0 or iteration == budget:
                 error = ((log_u + sums).exp() - mass).abs().sum(1) / total
-                # Half the tolerance: the error is measured once more, after half an update.
+                # Half the tolerance, because the error is measured again after half an update.
                 running = ~(error <= 0.5 * tol)
                 n_iterations = torch.where(running, iteration, n_iterations)
                 if not running.any():
