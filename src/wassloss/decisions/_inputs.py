@@ -88,7 +88,7 @@ def _named(truth: NDArray[Any], names: Sequence[str] | None) -> NDArray[np.int64
     if -1 in found:
         row = found.index(-1)
         known = "integers, as labels have no names" if names is None else f"{list(names)[:6]} …"
-        raise ValueError(f"y must hold {known}, got {truth[row]!r} in row {row}")
+        raise ValueError(f"y must hold {known}, got {truth.tolist()[row]!r} in row {row}")
     return np.array(found, dtype=np.int64)
 
 

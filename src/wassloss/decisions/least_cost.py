@@ -94,7 +94,8 @@ def _costs_by_row(metric: Any) -> Tensor | None:
     """Costs `(batch, answers, labels)` if there are some for each row."""
     if not isinstance(metric, Tensor | np.ndarray) or metric.ndim != 3:
         return None
-    costs = torch.as_tensor(metric).detach().double()
+    costs = metric.detach() if isinstance(metric, Tensor) else torch.from_numpy(np.array(metric))
+    costs = costs.double()
     if not costs.isfinite().all():
         raise ValueError("metric, as the costs of each row, must be finite")
     return costs
