@@ -22,7 +22,8 @@ NAMES = {
     """,
     "wassloss.decisions": "Guarantee Temperature least_cost_label least_cost_labels top_labels",
     "wassloss.estimators": """
-        Candidate Comparison FitWarning LeastCostClassifier WassersteinClassifier WassersteinClassifierCV
+        Candidate Comparison FitWarning LeastCostClassifier WassersteinBoostingClassifier
+        WassersteinClassifier WassersteinClassifierCV
         WassersteinMeasureRegressor compare export_onnx make_scorer
     """,
     "wassloss.ground": """

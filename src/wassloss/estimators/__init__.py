@@ -10,6 +10,7 @@ They are imported when first used, so that `import wassloss` does not wait for s
 """
 
 from wassloss.estimators.base import FitWarning
+from wassloss.estimators.boosting import WassersteinBoostingClassifier
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.least_cost import LeastCostClassifier
@@ -23,6 +24,7 @@ __all__ = [
     "Comparison",
     "FitWarning",
     "LeastCostClassifier",
+    "WassersteinBoostingClassifier",
     "WassersteinClassifier",
     "WassersteinClassifierCV",
     "WassersteinMeasureRegressor",
