@@ -91,12 +91,16 @@ def chain_of(name: str, p: Array) -> list[set[int]]:
         return frozenset(found)
 
     sets_below = {below(node) for node in range(len(parents))} - {frozenset()}
-    sets_below |= {frozenset([label]) for label in range(K)}
     chain = [set(range(K))]
     while len(chain[-1]) > 1:
         inside = [s for s in sets_below if s < chain[-1]]
         children = [s for s in inside if not any(s < other for other in inside)]
-        chain.append(set(max(children, key=lambda s: p[list(s)].sum())))
+        if not children:
+            break
+        best = max(children, key=lambda s: p[list(s)].sum())
+        if p[list(best)].sum() < p[list(chain[-1].difference(*children))].sum():
+            break  # the label of the node itself is likelier
+        chain.append(set(best))
     return chain[::-1]
 
 
@@ -253,8 +257,9 @@ def test_words() -> None:
             for one, other in zip(found, expected, strict=True):
                 assert other is None or one == other
     inner = Guarantee(wl.ground.Tree.from_paths([("a",), ("a", "b"), ("c",)]))
-    assert inner._family.word([0, 1], "abc") == "a or below"
-    assert inner._family.word([0], "abc") == "a"
+    assert inner._family.word([0, 1], "abc") == "a"
+    unnamed = Guarantee(wl.ground.Tree([-1, 0, 0, 1, 1]))
+    assert unnamed._family.word([1, 2], "abc") == ["b", "c"]
 
 
 def test_frames_names_and_pickles() -> None:

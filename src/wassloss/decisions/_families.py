@@ -162,8 +162,13 @@ class Subtrees:
             start, stop = children[node].T[:, :, None]
             offered = start + widest  # (batch, children)
             weight = mass.gather(1, offered.clamp(max=mass.shape[1] - 1))
-            best = weight.masked_fill(offered >= stop, -1.0).argmax(1, keepdim=True)
-            heavier = torch.where(stop > start, start + best, node[:, None])[:, 0]
+            most, best = weight.masked_fill(offered >= stop, 0.0).max(1, keepdim=True)
+            # A label that is no leaf may itself be likelier than all below it.
+            own = mass.gather(1, node[:, None]) - weight.masked_fill(offered >= stop, 0.0).sum(
+                1, True
+            )
+            further = (stop > start) & (most >= own)
+            heavier = torch.where(further, start + best, node[:, None])[:, 0]
             if torch.equal(heavier, node):
                 break
             left_out = (place >= first[node, None]) & (place < last[node, None])
@@ -175,19 +180,18 @@ class Subtrees:
     def word(self, chosen: list[int], names: Sequence[Any]) -> Any:
         if len(chosen) == 1:
             return names[chosen[0]]
-        rank = sorted(self.metric.label_position[chosen].tolist())
-        node, own = self.node_of[rank[0], rank[-1]], self.metric.node_names
-        if own is None:
+        places = self.metric.label_position[chosen]
+        names_of_nodes = self.metric.node_names
+        if names_of_nodes is None:
             return [names[label] for label in chosen]
-        if node == rank[0]:  # a label that is no leaf
-            return f"{own[node]} or below"
-        return own[node] or "any"  # the root of paths has no name
+        node = self.node_of[int(places.min()), int(places.max())]
+        return names_of_nodes[node] or "any"  # the root of paths has no name
 
 
 def _laminar(
     metric: Tree, order: Tensor
 ) -> tuple[dict[tuple[int, int], int], Tensor, Tensor, Tensor]:
-    """The sets of labels below nodes, and the labels by themselves, from the root down.
+    """The different sets of labels below nodes, from the root down.
 
     Returns:
         The deepest node of each set, by the positions of its first and its last label; and for each
@@ -195,35 +199,33 @@ def _laminar(
         Children of a set follow one another.
     """
     position = metric.label_position[order].cpu()
-    start = torch.arange(len(metric.parents))
-    ends = (torch.searchsorted(position, x.cpu()) for x in (start, metric.subtree_end))
+    starts = torch.arange(len(metric.subtree_end))
+    ends = (torch.searchsorted(position, x.cpu()).tolist() for x in (starts, metric.subtree_end))
     ranges = {
-        (a, b): node
-        for node, (a, b) in enumerate(zip(*(x.tolist() for x in ends), strict=True))
-        if a < b
+        (first, last): node
+        for node, (first, last) in enumerate(zip(*ends, strict=True))
+        if first < last
     }  # of nodes above the same labels, the last, which is the deepest
     at = position.tolist()
-    node_of = {(at[a], at[b - 1]): node for (a, b), node in ranges.items()}
+    node_of = {(at[first], at[last - 1]): node for (first, last), node in ranges.items()}
+    above: dict[tuple[int, int], tuple[int, int]] = {}
     depth: dict[tuple[int, int], int] = {}
-    parent: dict[tuple[int, int], tuple[int, int]] = {}
     way: list[tuple[int, int]] = []
-    for each in sorted(
-        ranges | {(i, i + 1): 0 for i in range(len(at))}, key=lambda r: (r[0], -r[1])
-    ):
+    for each in sorted(ranges, key=lambda ends: (ends[0], -ends[1])):
         while way and way[-1][1] < each[1]:
             way.pop()
         if way:
-            parent[each] = way[-1]
+            above[each] = way[-1]
         depth[each] = len(way)
         way.append(each)
     found = sorted(depth, key=lambda each: (depth[each], each))
     place = {each: i for i, each in enumerate(found)}
     children = torch.zeros(len(found), 2, dtype=torch.long)
     for each in found[1:]:
-        above = children[place[parent[each]]]
-        if not above[1]:
-            above[0] = place[each]
-        above[1] = place[each] + 1
+        own = children[place[above[each]]]
+        if not own[1]:
+            own[0] = place[each]
+        own[1] = place[each] + 1
     first, last = torch.tensor(found).T
     return node_of, first, last, children
 

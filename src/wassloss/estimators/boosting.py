@@ -48,6 +48,14 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
     For answers of least expected cost, put it into a :class:`LeastCostClassifier`.
+
+    >>> import lightgbm, wassloss as wl
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> trees = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1)
+    >>> model = wl.estimators.WassersteinBoostingClassifier(trees, "ordinal").fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
     """
 
     def __init__(
