@@ -20,7 +20,9 @@ NAMES = {
     "wassloss.data": """
         DataWarning Dataset Definitions WordVectors clipart definitions read read_word_vectors
     """,
-    "wassloss.decisions": "Guarantee Temperature least_cost_label least_cost_labels top_labels",
+    "wassloss.decisions": """
+        Cutoffs Guarantee Temperature least_cost_label least_cost_labels top_labels
+    """,
     "wassloss.estimators": """
         Candidate Comparison FitWarning LeastCostClassifier WassersteinBoostingClassifier
         WassersteinClassifier WassersteinClassifierCV

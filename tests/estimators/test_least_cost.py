@@ -143,6 +143,17 @@ def test_classes_that_a_fold_or_all_data_lack() -> None:
     assert (p[:, 4:] == 0).all()
 
 
+def test_xgboost_with_names_and_folds_without_a_class() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    y = np.where((Y == 1) & (np.arange(len(Y)) >= 200), 2, Y)
+    metric = wl.ground.Ordinal(labels=NAMES.tolist())
+    trees = xgboost.XGBClassifier(n_estimators=10, max_depth=2, n_jobs=1)
+    for inner in (trees, make_pipeline(StandardScaler(), trees)):
+        model = wl.LeastCostClassifier(inner, metric, cv=KFold(2)).fit(X, NAMES[y])
+        p = model.temperature_(clone(inner).fit(X, y).predict_proba(NEW))
+        np.testing.assert_allclose(model.predict_proba(NEW), p[:, np.argsort(NAMES)], rtol=1e-3)
+
+
 def test_data_frames() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abc"), index=range(1000, 1000 + len(X)))

@@ -125,16 +125,18 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self._set_labels(np.unique(y))
         if self._is_fitted():
             self.estimator_ = self.estimator
+            self._trained_on = np.asarray(self.estimator_.classes_)
             folds = [(np.arange(0), np.arange(len(y)))]
         else:
             folds = self._folds(X, y, params) if self.calibrate else []
-            fitted = clone(self.estimator)
-            self.estimator_ = fitted.fit(X, y, **_check_method_params(X, params.estimator.fit))
+            own = _check_method_params(X, params.estimator.fit)
+            self.estimator_ = clone(self.estimator)
+            self._trained_on = _fit_to_classes(self.estimator_, X, y, own)
         parts = Parallel(n_jobs=self.n_jobs)(
             delayed(_held_out)(self._fold_estimator(), X, y, fold, params.estimator.fit)
             for fold in folds
         )
-        self._seen = np.sort(self._labels.places_of(np.asarray(self.estimator_.classes_)))
+        self._seen = np.sort(self._labels.places_of(self._trained_on))
         held = [rows for _, rows in folds]
         self._calibration = None
         self.temperature_ = None
@@ -268,15 +270,15 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def _fold_estimator(self) -> Any:
         return self.estimator_ if self._is_fitted() else clone(self.estimator)
 
-    def _by_label(self, p: NDArray[Any], classes: Any) -> NDArray[np.float64]:
+    def _by_label(self, p: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
         """Probabilities in the metric's order, 0 for labels that a model has not seen."""
         found = np.zeros((len(p), self.metric_.size))
-        found[:, self._labels.places_of(np.asarray(classes))] = p
+        found[:, self._labels.places_of(classes)] = p
         return found
 
     def _probabilities(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")
-        return self._by_label(self.estimator_.predict_proba(X), self.estimator_.classes_)
+        return self._by_label(self.estimator_.predict_proba(X), self._trained_on)
 
     def _calibrated(self, X: Any) -> NDArray[np.float64]:
         """Probabilities in the metric's order."""
@@ -293,5 +295,25 @@ def _held_out(
     train, held = fold
     if len(train):
         own = _check_method_params(X, params, indices=train)
-        estimator.fit(_safe_indexing(X, train), y[train], **own)
-    return estimator.predict_proba(_safe_indexing(X, held)), estimator.classes_
+        classes = _fit_to_classes(estimator, _safe_indexing(X, train), y[train], own)
+    else:
+        classes = np.asarray(estimator.classes_)
+    return estimator.predict_proba(_safe_indexing(X, held)), classes
+
+
+def _fit_to_classes(
+    estimator: Any, X: Any, y: NDArray[Any], params: dict[str, Any]
+) -> NDArray[Any]:
+    """Fit a classifier, and return the classes that its probabilities are of.
+
+    XGBoost takes the numbers 0, 1, … only, without gaps, which a fold may have.
+    """
+    last = estimator
+    while hasattr(last, "steps"):  # of a pipeline
+        last = last.steps[-1][1]
+    if type(last).__module__.split(".")[0] != "xgboost":
+        estimator.fit(X, y, **params)
+        return np.asarray(estimator.classes_)
+    classes, numbers = np.unique(y, return_inverse=True)
+    estimator.fit(X, numbers, **params)
+    return classes
