@@ -199,8 +199,10 @@ def test_frames_are_matched_by_name() -> None:
     )
     expected = pd.Series([2, 2], index=[7, 9])
     pd.testing.assert_series_equal(least_cost_label(frame, metric), expected)
-    assert least_cost_labels(frame, metric, 2).index.equals(frame.index)
-    with pytest.raises(ValueError, match="a column for each of the ground metric's labels"):
+    every = least_cost_labels(frame, metric, 3)
+    assert every.index.equals(frame.index)
+    assert every.columns.tolist() == [0, 1, 2]  # not names: these are guesses, best first
+    with pytest.raises(ValueError, match="one column for each of the ground metric's labels"):
         least_cost_label(frame.rename(columns={"high": "tall"}), metric)
 
 

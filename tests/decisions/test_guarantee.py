@@ -270,8 +270,21 @@ def test_frames_names_and_pickles() -> None:
     decide = Guarantee(TREE, 0.8).fit(frame, pd.Series(np.array(names)[y]))
     again = pickle.loads(pickle.dumps(Guarantee(TREE, 0.8).fit(p, y)))
     assert decide(frame).tolist() == again(p).tolist()
-    assert decide.mask(frame).to_numpy().dtype == bool
+    mask = decide.mask(frame)
+    assert mask.columns.tolist() == names  # in the metric's order
+    np.testing.assert_array_equal(mask.to_numpy(), decide.mask(p))
+    with pytest.raises(ValueError, match=r"columns that increase, got \[1, 0, 2"):
+        decide(pd.DataFrame(p)[[1, 0, *range(2, K)]])
     np.testing.assert_array_equal(decide.mask(p), again.mask(p))
+
+
+def test_no_rows_and_one_label() -> None:
+    decide = Guarantee(TREE).fit(*draw(50))
+    assert decide(np.empty((0, K))).shape == (0,)
+    assert decide.mask(torch.empty(0, K)).shape == (0, K)
+    for metric in (wl.ground.Ordinal(1), wl.ground.Tree([-1, 0]), wl.ground.Discrete(1)):
+        one = Guarantee(metric).fit(np.ones((9, 1)), [0] * 9)
+        assert one.mask(np.ones((2, 1))).all()
 
 
 def test_it_says_what_it_promises() -> None:

@@ -17,17 +17,29 @@ from wassloss.scores import _inputs as inputs
 _SUM_TOLERANCE = 0.01  # half precision, and numbers rounded to two digits in a file
 
 
-def in_label_order(given: Any, metric: GroundMetric) -> Any:
-    """Put the columns of a data frame into the metric's order, by name if both have names."""
-    names = column_names(given)
-    if names is None or metric.labels is None:
+def in_label_order(given: Any, metric: GroundMetric | None = None) -> Any:
+    """A data frame with its columns in the metric's order, by name if both have names.
+
+    Columns that are numbers must increase, as labels do. All else is returned unchanged.
+    """
+    if not _is_pandas(given):
         return given
-    if set(names) != set(metric.labels) or len(names) != len(metric.labels):
+    listed, names = list(given.columns), column_names(given)
+    if names is None:
+        if all(isinstance(each, int | float) for each in listed) and listed != sorted(listed):
+            raise ValueError(
+                f"probabilities must have columns that increase, got {listed[:6]}; pass "
+                "probabilities.sort_index(axis=1)"
+            )
+        return given
+    if metric is None or metric.labels is None:
+        return given
+    if sorted(names) != sorted(metric.labels):
         wrong = sorted(set(names) ^ set(metric.labels))
         raise ValueError(
-            "probabilities must have a column for each of the ground metric's labels and no "
-            f"others, but {wrong[0] if wrong else 'a name twice'!r} differs; for columns in the "
-            "metric's order whatever their names, pass probabilities.to_numpy()"
+            "probabilities must have one column for each of the ground metric's labels, but "
+            f"{wrong[0] if wrong else 'a name twice'!r} differs; for columns in the metric's order "
+            "whatever their names, pass probabilities.to_numpy()"
         )
     return given[list(metric.labels)]
 
@@ -43,8 +55,7 @@ def read_simplex(probabilities: Any, metric: GroundMetric | None = None) -> Tens
 
     The sum must be near 1 to begin with: counts, percentages and logits are refused.
     """
-    if metric is not None:
-        probabilities = in_label_order(probabilities, metric)
+    probabilities = in_label_order(probabilities, metric)
     p = inputs.read_scores(probabilities, metric, "probabilities").double()
     row = first_row(~((p >= 0) & (p <= 1 + _SUM_TOLERANCE)).all(1))
     if row is not None:
@@ -92,8 +103,11 @@ def _named(truth: NDArray[Any], names: Sequence[str] | None) -> NDArray[np.int64
     return np.array(found, dtype=np.int64)
 
 
-def given_back(answer: Tensor, given: Any) -> Any:
-    """A tensor for tensors, an array for arrays, a column or frame of pandas for its frames."""
+def given_back(answer: Tensor, given: Any, *, by_label: bool = False) -> Any:
+    """A tensor for tensors, an array for arrays, a column or frame of pandas for its frames.
+
+    An answer `by_label` has the columns of the frame that was given.
+    """
     if isinstance(given, Tensor):
         return answer
     found = answer.cpu().numpy()
@@ -101,8 +115,7 @@ def given_back(answer: Tensor, given: Any) -> Any:
         return found
     if found.ndim == 1:
         return _column(found, given)
-    columns = given.columns if found.shape == given.shape else None
-    return type(given)(found, index=given.index, columns=columns)
+    return type(given)(found, index=given.index, columns=given.columns if by_label else None)
 
 
 def words_given_back(words: list[Any], given: Any) -> Any:

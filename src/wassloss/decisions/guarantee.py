@@ -131,8 +131,10 @@ class Guarantee:
     @torch.no_grad()
     def mask(self, probabilities: Numbers, *, groups: Any = None) -> Any:
         """Which labels each answer holds: booleans `(batch, labels)`, never a row without any."""
+        probabilities = _inputs.in_label_order(probabilities, self.metric)
         p = _inputs.read_simplex(probabilities, self.metric)
-        return _inputs.given_back(self._chosen(self._before(p), groups), probabilities)
+        chosen = self._chosen(self._before(p), groups)
+        return _inputs.given_back(chosen, probabilities, by_label=True)
 
     @torch.no_grad()
     def __call__(self, probabilities: Numbers, *, groups: Any = None) -> Any:

@@ -84,12 +84,12 @@ class Temperature:
         p = (self._logits(self._read(probabilities)) / self.temperature).softmax(1)
         if isinstance(probabilities, Tensor) and probabilities.is_floating_point():
             p = p.to(probabilities.dtype)
-        return _inputs.given_back(p, probabilities)
+        return _inputs.given_back(p, probabilities, by_label=True)
 
     def _read(self, given: Numbers) -> Tensor:
         if not self.logits:
             return _inputs.read_simplex(given)
-        z = inputs.read_scores(given, name="logits").double()
+        z = inputs.read_scores(_inputs.in_label_order(given), name="logits").double()
         if not z.isfinite().all():
             raise ValueError("logits must be finite, got an infinite one")
         return z

@@ -24,6 +24,6 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     array([[1, 2],
            [0, 2]])
     """
-    x = inputs.read_scores(scores)
+    x = inputs.read_scores(_inputs.in_label_order(scores))
     (count,) = inputs.read_ks(check_count("k", k), x.shape[1])
     return _inputs.given_back(top(x, count), scores)
