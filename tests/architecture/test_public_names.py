@@ -11,9 +11,9 @@ import wassloss
 NAMES = {
     "wassloss": """
         ConvergenceWarning LeastCostClassifier LinearWassersteinLoss NearestWassersteinLoss
-        NumberTokenLoss RelaxedWassersteinLoss Solution SparseTarget TrainingPlan WassersteinClassifier
-        WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor compare load
-        show_config solve train wasserstein
+        NumberTokenLoss RelaxedWassersteinLoss Solution SparseTarget TrainingPlan
+        WassersteinClassifier WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor
+        compare load show_config solve train wasserstein
         boosting data decisions estimators ground language losses models scores training transport
     """,
     "wassloss.boosting": "objective",

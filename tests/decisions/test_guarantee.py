@@ -344,6 +344,8 @@ def test_bad_rows_are_named() -> None:
         decide(p)
     with pytest.raises(ValueError, match=r"at least 89 rows for distance=0\.1, as the largest"):
         Guarantee(LINE, distance=0.1).fit(p, y)
+    with pytest.raises(ValueError, match=r"at least 1 rows for distance=99"):
+        Guarantee(LINE, distance=99).fit(p[:0], y[:0])
     with pytest.raises(ValueError, match=r"at least 9 rows of class '\d' for level=0.9, got"):
         Guarantee(LINE, per_class=True).fit(p, y)
     with pytest.raises(ValueError, match=r"at least 9 rows of group 'b' for level=0.9, got 1"):

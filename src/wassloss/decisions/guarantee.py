@@ -51,8 +51,9 @@ class Guarantee:
     without the label `j`, which depends on `x` alone. The answer at a threshold `t` is
     :math:`C_t(x) = \{j : s(x, j) \le t\}`, so answers grow with `t`, and the truth is in
     :math:`C_t` just when :math:`s(x, y) \le t`. If calibration rows and the new one are
-    exchangeable, :math:`s(x, y)` of the new row is at most the :math:`\lceil (n + 1) \, level
-    \rceil`-th smallest of the `n` calibration rows with at least that probability. A distance to
+    exchangeable, every rank of the new row's :math:`s(x, y)` among all :math:`n + 1` is equally
+    likely. With the :math:`\lceil (n + 1) \, level \rceil`-th smallest of the `n` calibration rows
+    as `t`, the truth is therefore in :math:`C_t` with probability at least `level`. The distance to
     :math:`C_t` falls with `t`, which is all that risk control needs.
 
     The rows of `fit` must be rows that the model was neither trained nor tuned on, and new rows
@@ -200,11 +201,12 @@ class Guarantee:
     def _distance_threshold(self, before: Tensor, truth: Tensor, where: str) -> float:
         limit, distance = self.distance or 0.0, with_distance(self.metric)
         most = distance.max_cost()
-        if limit * (len(truth) + 1) < most:
+        needed = max(1, int(np.ceil(most / limit - 1 - 1e-9)))
+        if len(truth) < needed:
             raise ValueError(
-                f"y must have at least {int(np.ceil(most / limit)) - 1} rows{where} for "
-                f"distance={limit:g}, as the largest distance is {most:g}, got {len(truth)}; "
-                "calibrate on more rows, or promise a larger distance"
+                f"y must have at least {needed} rows{where} for distance={limit:g}, as the largest "
+                f"distance is {most:g}, got {len(truth)}; calibrate on more rows, or promise a "
+                "larger distance"
             )
         steps, falls, core = _falling_distances(before, truth, distance)
         found = distance_threshold(steps, falls, core, limit, most)
@@ -239,7 +241,8 @@ class Guarantee:
         sizes = chosen.sum(1).double()
         counts = [len(rows) for rows in parts.values()]
         if self.per_class:
-            counts = torch.bincount(truth, minlength=self.metric.size).tolist()
+            classes = (torch.bincount(truth[rows]) for rows in parts.values())
+            counts = [int(each.min()) for each in classes]  # none is without rows, by now
         ties = 0
         if self.level is not None and not self.per_class:
             ties = max(
@@ -247,7 +250,6 @@ class Guarantee:
                 for group, rows in parts.items()
             )
         return _Report(
-            repr(self),
             self.level,
             self.distance,
             "class" if self.per_class else "group" if self._by_group else None,
@@ -285,7 +287,6 @@ def _falling_distances(
 class _Report:
     """What a guarantee rests on, in numbers; its `str` is in words."""
 
-    title: str
     level: float | None
     distance: float | None
     each: str | None  # for which parts the promise holds by itself

@@ -187,7 +187,7 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         The promise is exact if the classifier was already fitted. Otherwise it rests on rows left
         out of cross-validation, for models fitted to fewer rows than this one: it then holds about,
         not exactly. The classifier's own probabilities are taken, because the rows that back the
-        promise have chosen the temperature.
+        promise have chosen the temperature. Weights play no part.
 
         Args:
             X: features.
