@@ -8,7 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss._memory import largest_block, pieces
+from wassloss.ground import GroundMetric
 
 Array = NDArray[np.float64]
 
@@ -60,3 +65,22 @@ def distance_threshold(steps: Array, falls: Array, core: Array, limit: float, mo
     left = core.sum() - np.cumsum(falls[order])
     enough = np.flatnonzero(left <= allowed + 1e-12 * core.sum())
     return float(steps[order][enough[0]]) if len(enough) else math.inf
+
+
+def falling_distances(
+    before: Tensor, truth: Tensor, metric: GroundMetric
+) -> tuple[Array, Array, Array]:
+    """At which thresholds and by how much distances to the sets fall, and those to the cores."""
+    steps, falls, core = [], [], []
+    for rows in pieces(len(truth), metric.size, largest_block(before.device)):
+        ordered, labels = before[rows].sort(dim=1, stable=True)
+        near = metric.cost_columns(truth[rows]).double().gather(1, labels).cummin(1).values
+        # Labels of one mass enter together: the distance to the set is that after the last.
+        last = torch.searchsorted(ordered, ordered, right=True) - 1
+        near = near.gather(1, last)
+        fallen = near[:, :-1] - near[:, 1:]
+        core.append(near[:, 0])
+        steps.append(ordered[:, 1:][fallen > 0])
+        falls.append(fallen[fallen > 0])
+    found = [torch.cat(each).cpu().numpy() for each in (steps, falls, core)]
+    return found[0], found[1], found[2]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import beta
 from torch import Tensor
 
 from wassloss._checks import check_flag, check_number
-from wassloss._memory import largest_block, pieces
 from wassloss.decisions import _inputs
 from wassloss.decisions._families import family_of, mass_before
+from wassloss.decisions._report import Report
 from wassloss.decisions._thresholds import (
     coverage_threshold,
     distance_threshold,
-    rank_of,
+    falling_distances,
     rows_for_level,
 )
 from wassloss.ground import GroundMetric, Ordinal
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _LEVEL = 0.9
-_USUAL = (0.05, 0.95)  # between which the share that is right lies nine times in ten
 
 
 class Guarantee:
@@ -208,7 +205,7 @@ class Guarantee:
                 f"distance is {most:g}, got {len(truth)}; calibrate on more rows, or promise a "
                 "larger distance"
             )
-        steps, falls, core = _falling_distances(before, truth, distance)
+        steps, falls, core = falling_distances(before, truth, distance)
         found = distance_threshold(steps, falls, core, limit, most)
         if np.isinf(found):
             raise ValueError(
@@ -234,7 +231,7 @@ class Guarantee:
         reach = before.masked_fill(~inside, 0.0).amax(1, keepdim=True)
         return before <= reach
 
-    def _judged(self, before: Tensor, truth: Tensor, chosen: Tensor, parts: Any) -> _Report:
+    def _judged(self, before: Tensor, truth: Tensor, chosen: Tensor, parts: Any) -> Report:
         """What the calibration rows themselves are answered with."""
         right = chosen.gather(1, truth[:, None])[:, 0]
         own = before.gather(1, truth[:, None])[:, 0].cpu().numpy()
@@ -249,7 +246,7 @@ class Guarantee:
                 int((own[rows] == self._thresholds[group][0]).sum())
                 for group, rows in parts.items()
             )
-        return _Report(
+        return Report(
             self.level,
             self.distance,
             "class" if self.per_class else "group" if self._by_group else None,
@@ -262,70 +259,6 @@ class Guarantee:
             everything=float((sizes == self.metric.size).double().mean()),
             right=float(right.double().mean()),
         )
-
-
-def _falling_distances(
-    before: Tensor, truth: Tensor, metric: GroundMetric
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """At which thresholds and by how much distances to the sets fall, and those to the cores."""
-    steps, falls, core = [], [], []
-    for rows in pieces(len(truth), metric.size, largest_block(before.device)):
-        ordered, labels = before[rows].sort(dim=1, stable=True)
-        near = metric.cost_columns(truth[rows]).double().gather(1, labels).cummin(1).values
-        # Labels of one mass enter together: the distance to the set is that after the last.
-        last = torch.searchsorted(ordered, ordered, right=True) - 1
-        near = near.gather(1, last)
-        fallen = near[:, :-1] - near[:, 1:]
-        core.append(near[:, 0])
-        steps.append(ordered[:, 1:][fallen > 0])
-        falls.append(fallen[fallen > 0])
-    found = [torch.cat(each).cpu().numpy() for each in (steps, falls, core)]
-    return found[0], found[1], found[2]
-
-
-@dataclass(frozen=True)
-class _Report:
-    """What a guarantee rests on, in numbers; its `str` is in words."""
-
-    level: float | None
-    distance: float | None
-    each: str | None  # for which parts the promise holds by itself
-    rows: int
-    fewest: int  # rows of a part
-    ties: int
-    labels: int
-    size: float
-    single: float
-    everything: float
-    right: float
-
-    def __str__(self) -> str:
-        by = f" for every {self.each}" if self.each else ""
-        if self.level is None:
-            promise = f"the expected distance to the set is at most {self.distance:g}{by}"
-        else:
-            promise = f"a set contains the truth with probability at least {self.level:.4g}{by}"
-        rests = f"{self.rows} calibration rows"
-        if self.each:
-            rests += f", {self.fewest} in the smallest {self.each}"
-        if self.level is not None:
-            rank = rank_of(self.level, self.fewest)
-            low, high = beta.ppf(_USUAL, rank, self.fewest + 1 - rank)
-            rests += f"; with so many, {low:.1%} to {high:.1%} are right nine times in ten"
-        lines = [
-            f"promise    {promise}, on average over new rows",
-            f"rests on   {rests}",
-            f"precision  {self.size:.3g} of {self.labels} labels on average; "
-            f"{self.single:.1%} single labels, {self.everything:.1%} all labels",
-            f"seen       {self.right:.1%} of the sets of the calibration rows contain the truth",
-        ]
-        if self.ties > 1:
-            lines.append(
-                f"ties       {self.ties} rows are at the threshold, so sets are right more often "
-                "than promised"
-            )
-        lines.append("assumes    new rows are from the same source; this cannot be checked here")
-        return "\n".join(lines)
 
 
 def _checked_level(level: float | None) -> float:
