@@ -33,6 +33,7 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
         ("docs/guides/ordered.md", 2, None),
         ("docs/guides/segmentation.md", 2, None),
         ("docs/guides/tags.md", 5, None),
+        ("docs/guides/your-own-model.md", 7, None),
         ("docs/index.md", 1, None),
         ("docs/scores.md", 2, None),
         ("docs/status.md", 2, None),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from wassloss._config import show_config
     from wassloss.estimators import (
+        LeastCostClassifier,
         WassersteinClassifier,
         WassersteinClassifierCV,
         WassersteinMeasureRegressor,
@@ -46,6 +47,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "LeastCostClassifier",
     "LinearWassersteinLoss",
     "NearestWassersteinLoss",
     "NumberTokenLoss",
@@ -81,6 +83,7 @@ __all__ = [
 # data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
 _ROOM_OF = {
     "ConvergenceWarning": "transport",
+    "LeastCostClassifier": "estimators",
     "LinearWassersteinLoss": "language",
     "NearestWassersteinLoss": "losses",
     "NumberTokenLoss": "language",

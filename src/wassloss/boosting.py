@@ -45,7 +45,8 @@ def objective(
 ) -> Objective:
     """The loss of :class:`~wassloss.WassersteinLoss` as a custom objective for boosted trees.
 
-    Pass it as ``objective`` to `LGBMClassifier` and `XGBClassifier`, in the parameters of
+    :class:`~wassloss.estimators.WassersteinBoostingClassifier` is a classifier with it. To build
+    your own, pass it as ``objective`` to `LGBMClassifier` and `XGBClassifier`, in the parameters of
     `lightgbm.train` (with ``num_class``), or as ``obj`` to `xgboost.train`. Classes are numbered
     from 0 in the order of the metric's labels, and all of them must occur in the training data.
     LightGBM's `predict_proba` then returns raw scores, of which the softmax is the probabilities.
@@ -104,6 +105,16 @@ class Objective:
         spread = (self.epsilon + self.kl_weight) * h * (1 - h)
         curvature = np.abs(transport * (1 - 2 * h)) + spread
         return gradient, np.maximum(curvature, 1e-16)
+
+    def mean_loss(self, ids: Any, raw: Any, sample_weight: Any = None) -> float:
+        """The weighted mean of the loss, for class ids and raw scores `(n, labels)`."""
+        ids, raw = self._checked(ids, raw)
+        log_h = log_softmax(raw, axis=1)
+        slope = one_label.slope(log_h, self.costs[ids], self.epsilon)
+        surprise = -log_h[np.arange(len(ids)), ids]
+        each = (np.exp(log_h) * slope).sum(1) + self.kl_weight * surprise
+        weighted = sample_weight is not None and len(sample_weight)
+        return float(np.average(each, weights=sample_weight if weighted else None))
 
     def _checked(self, ids: Any, raw: Any) -> tuple[NDArray[np.int64], Array]:
         ids, raw, labels = np.asarray(ids), np.asarray(raw, dtype=np.float64), len(self.costs)

@@ -10,19 +10,22 @@ import wassloss
 
 NAMES = {
     "wassloss": """
-        ConvergenceWarning LinearWassersteinLoss NearestWassersteinLoss NumberTokenLoss
-        RelaxedWassersteinLoss Solution SparseTarget TrainingPlan WassersteinClassifier
-        WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor compare load
-        show_config solve train wasserstein
+        ConvergenceWarning LeastCostClassifier LinearWassersteinLoss NearestWassersteinLoss
+        NumberTokenLoss RelaxedWassersteinLoss Solution SparseTarget TrainingPlan
+        WassersteinClassifier WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor
+        compare load show_config solve train wasserstein
         boosting data decisions estimators ground language losses models scores training transport
     """,
     "wassloss.boosting": "objective",
     "wassloss.data": """
         DataWarning Dataset Definitions WordVectors clipart definitions read read_word_vectors
     """,
-    "wassloss.decisions": "least_cost_label least_cost_labels top_labels",
+    "wassloss.decisions": """
+        Cutoffs Guarantee Temperature least_cost_label least_cost_labels top_labels
+    """,
     "wassloss.estimators": """
-        Candidate Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
+        Candidate Comparison FitWarning LeastCostClassifier WassersteinBoostingClassifier
+        WassersteinClassifier WassersteinClassifierCV
         WassersteinMeasureRegressor compare export_onnx make_scorer
     """,
     "wassloss.ground": """

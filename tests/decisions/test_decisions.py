@@ -154,3 +154,72 @@ def test_decisions_for_no_example_are_none(k: int) -> None:
     assert least_cost_labels(nothing, metric, k).shape == (0, k)
     assert least_cost_label(nothing, metric).shape == (0,)
     assert top_labels(nothing, k).shape == (0, k)
+
+
+@given(masses(6, batch=4), st.floats(0, 3))
+def test_an_answer_costs_less_than_its_price(p: Tensor, price: float) -> None:
+    p = p.double() / p.double().sum(1, keepdim=True)
+    metric = Ordinal(6).to(dtype=torch.float64)
+    expected = (p @ metric.cost()).amin(1)
+    answered = least_cost_label(p, metric, abstain=price)
+    clear = (expected - price).abs() > 1e-6
+    assert torch.equal((answered >= 0)[clear], (expected <= price)[clear])
+    kept = answered >= 0
+    assert torch.equal(answered[kept], least_cost_label(p, metric)[kept])
+
+
+def test_no_other_rule_pays_less_than_the_price_of_abstaining() -> None:
+    # Chow's rule: every row pays the smaller of its least expected cost and the price.
+    p, metric = torch.rand(50, 5, dtype=torch.float64).softmax(1), Ordinal(5, power=2)
+    costs = p @ metric.cost().double()
+    for price in (0.5, 1.0, 2.0):
+        answers = least_cost_label(p, metric, abstain=price)
+        paid = costs.gather(1, answers.clamp(min=0)[:, None])[:, 0]
+        paid = torch.where(answers < 0, price, paid)
+        torch.testing.assert_close(paid, costs.amin(1).clamp(max=price))
+
+
+def test_costs_of_each_row() -> None:
+    rng = np.random.default_rng(0)
+    p, costs = rng.dirichlet(np.ones(4), 30), rng.random((30, 3, 4))
+    expected = np.array([costs[r] @ p[r] for r in range(30)])  # three answers for four labels
+    np.testing.assert_array_equal(least_cost_label(p, costs), expected.argmin(1))
+    price = float(np.median(expected.min(1)))
+    answers = least_cost_label(torch.from_numpy(p), torch.from_numpy(costs), abstain=price)
+    assert torch.equal(answers < 0, torch.from_numpy(expected.min(1) > price))
+    same = np.broadcast_to(Ordinal(4).cost().numpy(), (30, 4, 4))
+    np.testing.assert_array_equal(least_cost_label(p, same), least_cost_label(p, Ordinal(4)))
+
+
+def test_frames_are_matched_by_name() -> None:
+    pd = pytest.importorskip("pandas")
+    metric = Ordinal(labels=["low", "middle", "high"])
+    frame = pd.DataFrame(
+        [[0.6, 0.3, 0.1], [0.7, 0.1, 0.2]], columns=["high", "low", "middle"], index=[7, 9]
+    )
+    expected = pd.Series([2, 2], index=[7, 9])
+    pd.testing.assert_series_equal(least_cost_label(frame, metric), expected)
+    every = least_cost_labels(frame, metric, 3)
+    assert every.index.equals(frame.index)
+    assert every.columns.tolist() == [0, 1, 2]  # not names: these are guesses, best first
+    with pytest.raises(ValueError, match="one column for each of the ground metric's labels"):
+        least_cost_label(frame.rename(columns={"high": "tall"}), metric)
+
+
+@pytest.mark.parametrize(
+    ("metric", "price", "message"),
+    [
+        (Ordinal(2), -1, "abstain must be a finite number, at least 0"),
+        (Ordinal(2), math.nan, "abstain must be a finite number"),
+        (np.zeros((2, 2, 3)), 1, r"must have shape \(1, answers, 2\), got \(2, 2, 3\)"),
+        (np.full((1, 2, 2), np.nan), 1, "must be finite"),
+    ],
+)
+def test_bad_prices_and_costs_are_named(metric: Any, price: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        least_cost_label([[0.5, 0.5]], metric, abstain=price)
+
+
+def test_a_price_takes_probabilities() -> None:
+    with pytest.raises(ValueError, match=r"must sum to 1 in every row, got 2\.7 in row 0"):
+        least_cost_label([[0.9, 1.0, 0.8]], Ordinal(3), abstain=1)

@@ -14,11 +14,21 @@ arrays. Probabilities need not sum to 1.
 (array([[0]]), array([2]))
 """
 
+from wassloss.decisions.cutoffs import Cutoffs
+from wassloss.decisions.guarantee import Guarantee
 from wassloss.decisions.least_cost import least_cost_label
 from wassloss.decisions.least_cost_set import least_cost_labels
+from wassloss.decisions.temperature import Temperature
 from wassloss.decisions.top import top_labels
 
-__all__ = ["least_cost_label", "least_cost_labels", "top_labels"]
+__all__ = [
+    "Cutoffs",
+    "Guarantee",
+    "Temperature",
+    "least_cost_label",
+    "least_cost_labels",
+    "top_labels",
+]
 
 
 def __dir__() -> list[str]:

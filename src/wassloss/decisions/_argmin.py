@@ -1,4 +1,4 @@
-"""The label of least expected cost, without a matrix of all costs in memory."""
+"""Expected costs and the label of the least, without a matrix of all costs in memory."""
 
 from __future__ import annotations
 
@@ -31,3 +31,10 @@ def argmin_over_labels(p: Tensor, metric: GroundMetric, expected: Expected) -> T
 def least_expected(p: Tensor, metric: GroundMetric) -> Tensor:
     """The label `i` of least `Σ_j p_j M_ij`, `(batch,)`."""
     return argmin_over_labels(p, metric, lambda _, costs: p @ costs.T)
+
+
+def expected_cost(p: Tensor, labels: Tensor, metric: GroundMetric) -> Tensor:
+    """`Σ_j p_j M_ij` of one label `i` per row, `(batch,)`."""
+    rows = torch.arange(len(p), device=p.device)
+    parts = [(p[some] * metric.cost_rows(labels[some])).sum(1) for some in blocks(rows, p.shape[1])]
+    return torch.cat([p.new_empty(0), *parts])

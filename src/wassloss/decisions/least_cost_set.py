@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count
+from wassloss.decisions import _inputs
 from wassloss.decisions._argmin import argmin_over_labels, least_expected
 from wassloss.ground import GroundMetric
 from wassloss.ground._cost import blocks
@@ -37,7 +38,7 @@ def least_cost_labels(probabilities: Numbers, metric: AnyMetric, k: SupportsInde
     (array([[1, 5]]), array([[0, 1]]))
     """
     metric = as_ground_metric(metric)
-    p = inputs.read_probabilities(probabilities, metric)
+    p = inputs.read_probabilities(_inputs.in_label_order(probabilities, metric), metric)
     (count,) = inputs.read_ks(check_count("k", k), metric.size)
     metric = inputs.tabulated(metric, pairs=count * metric.size**2)  # each step reads every cost
     p = p.to(torch.promote_types(p.dtype, metric.dtype))
@@ -47,7 +48,7 @@ def least_cost_labels(probabilities: Numbers, metric: AnyMetric, k: SupportsInde
         while len(chosen) < count:
             chosen.append(_next_label(p, nearest, torch.stack(chosen, dim=1), metric))
             nearest = torch.minimum(nearest, metric.cost_rows(chosen[-1]).to(p.dtype))
-    return inputs.given_back(torch.stack(chosen, dim=1), probabilities)
+    return _inputs.given_back(torch.stack(chosen, dim=1), probabilities)
 
 
 def _next_label(p: Tensor, nearest: Tensor, taken: Tensor, metric: GroundMetric) -> Tensor:

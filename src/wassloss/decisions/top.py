@@ -7,6 +7,7 @@ from typing import Any, SupportsIndex
 import torch
 
 from wassloss._checks import check_count
+from wassloss.decisions import _inputs
 from wassloss.scores import _inputs as inputs
 from wassloss.scores._inputs import Numbers
 from wassloss.scores._top import top
@@ -23,6 +24,6 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     array([[1, 2],
            [0, 2]])
     """
-    x = inputs.read_scores(scores)
+    x = inputs.read_scores(_inputs.in_label_order(scores))
     (count,) = inputs.read_ks(check_count("k", k), x.shape[1])
-    return inputs.given_back(top(x, count), scores)
+    return _inputs.given_back(top(x, count), scores)

@@ -10,8 +10,10 @@ They are imported when first used, so that `import wassloss` does not wait for s
 """
 
 from wassloss.estimators.base import FitWarning
+from wassloss.estimators.boosting import WassersteinBoostingClassifier
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
+from wassloss.estimators.least_cost import LeastCostClassifier
 from wassloss.estimators.onnx import export_onnx
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 from wassloss.estimators.scoring import make_scorer
@@ -21,6 +23,8 @@ __all__ = [
     "Candidate",
     "Comparison",
     "FitWarning",
+    "LeastCostClassifier",
+    "WassersteinBoostingClassifier",
     "WassersteinClassifier",
     "WassersteinClassifierCV",
     "WassersteinMeasureRegressor",

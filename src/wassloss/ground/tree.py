@@ -62,6 +62,8 @@ class Tree(GroundMetric):
     """Where the subtree of the node at preorder position x ends, exclusive, shape (n,)."""
     edge_length: Tensor
     """The length of the edge above the node at preorder position x, 0 at the root, shape (n,)."""
+    node_names: tuple[str, ...] | None = None
+    """The name of the node at preorder position x, if the tree was made of paths."""
 
     def __init__(
         self,
@@ -137,7 +139,9 @@ class Tree(GroundMetric):
         names = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
         if keywords.get("labels") is None:
             keywords["labels"] = names
-        return cls(parents, nodes=list(labelled), distance=distance, **keywords)
+        tree = cls(parents, nodes=list(labelled), distance=distance, **keywords)
+        tree.node_names = _names_of_nodes(tree, paths)
+        return tree
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         own = self.label_position[indices][:, None]
@@ -172,6 +176,22 @@ class Tree(GroundMetric):
 
     def _summary(self) -> str:
         return f"{self.size} of {len(self.parents)} nodes"
+
+
+def _names_of_nodes(tree: Tree, paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The last name on the path to each node, or the whole path where that name occurs twice."""
+    parents = tree.parents.tolist()
+    path_to: dict[int, Sequence[str]] = {0: ()}
+    for label, path in zip(tree.label_position.tolist(), paths, strict=True):
+        way = [label]
+        while parents[way[-1]] > 0:
+            way.append(parents[way[-1]])
+        # With heights, a label that is no leaf has a leaf of its own below its node.
+        for depth, node in enumerate(reversed(way), start=1):
+            path_to[node] = path[:depth]
+    uses = Counter(path[-1:] for path in set(map(tuple, path_to.values())))
+    listed = (tuple(path_to[node]) for node in range(len(parents)))
+    return tuple("/".join(path[-1:] if uses[path[-1:]] == 1 else path) for path in listed)
 
 
 def preorder(parents: Array) -> tuple[Array, Array, Array]:

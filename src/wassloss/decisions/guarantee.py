@@ -1,0 +1,299 @@
+"""Sets of labels with a promise: as fine as the model is sure, right as often as was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss._checks import check_flag, check_number
+from wassloss.decisions import _inputs
+from wassloss.decisions._families import family_of, mass_before
+from wassloss.decisions._report import Report
+from wassloss.decisions._thresholds import (
+    coverage_threshold,
+    distance_threshold,
+    falling_distances,
+    rows_for_level,
+)
+from wassloss.ground import GroundMetric, Ordinal
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
+from wassloss.scores._inputs import Numbers, with_distance
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_LEVEL = 0.9
+
+
+class Guarantee:
+    r"""Answer with the smallest natural set of labels that keeps a promise.
+
+    Each example has a chain of nested sets, from its likeliest labels to all of them: the
+    intervals of a line, the nodes of a tree from a leaf up, or balls around the label of least
+    expected cost. `fit` finds a threshold on calibration rows, and an answer is the smallest set of
+    the chain whose probability exceeds it. One of two promises holds on average over new rows,
+    however wrong the model:
+
+    - ``level``: the set contains the truth with probability at least `level` (split conformal
+      prediction);
+    - ``distance``: the expected distance from the truth to the nearest label of the set is at most
+      `distance`, in the metric's unit (conformal risk control).
+
+    **Why it holds.** Let :math:`s(x, j)` be the probability of the largest set of the chain of `x`
+    without the label `j`, which depends on `x` alone. The answer at a threshold `t` is
+    :math:`C_t(x) = \{j : s(x, j) \le t\}`, so answers grow with `t`, and the truth is in
+    :math:`C_t` just when :math:`s(x, y) \le t`. If calibration rows and the new one are
+    exchangeable, every rank of the new row's :math:`s(x, y)` among all :math:`n + 1` is equally
+    likely. With the :math:`\lceil (n + 1) \, level \rceil`-th smallest of the `n` calibration rows
+    as `t`, the truth is therefore in :math:`C_t` with probability at least `level`. The distance to
+    :math:`C_t` falls with `t`, which is all that risk control needs.
+
+    The rows of `fit` must be rows that the model was neither trained nor tuned on, and new rows
+    must come from the same source; neither can be checked here. The promise is about all rows
+    together: for rare classes it may fail unless `per_class`, for groups unless `groups` are given.
+
+    Args:
+        metric: the ground metric, or a matrix of distances.
+        level: how often sets contain the truth, in (0, 1); 0.9 by default.
+        distance: promise this expected distance instead.
+        sets: ``"interval"`` (the default on a line), ``"subtree"`` (on a tree), ``"ball"``
+            (elsewhere), or ``"any"``: the most probable labels (for the 0-1 metric).
+        per_class: keep `level` for every true class by itself. Each class then needs enough rows.
+        names: the labels in words; by default the metric's names, positions on a line, or numbers.
+
+    >>> import numpy as np, wassloss as wl
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.dirichlet([0.4] * 5, size=500)
+    >>> y = (p.cumsum(1) > rng.random((500, 1))).argmax(1)
+    >>> decide = Guarantee(wl.ground.Ordinal(5), level=0.8).fit(p, y)
+    >>> decide([[0.9, 0.1, 0, 0, 0], [0, 0.4, 0.3, 0.2, 0.1]])
+    array(['0', '1..3'], dtype=object)
+    >>> decide.mask([[0.9, 0.1, 0, 0, 0]])
+    array([[ True, False, False, False, False]])
+    """
+
+    def __init__(
+        self,
+        metric: AnyMetric,
+        level: float | None = None,
+        *,
+        distance: float | None = None,
+        sets: str | None = None,
+        per_class: bool = False,
+        names: Sequence[Any] | None = None,
+    ) -> None:
+        self.metric = as_ground_metric(metric)
+        if level is not None and distance is not None:
+            raise ValueError("level and distance must not both be given: choose one promise")
+        self.level = None if distance is not None else _checked_level(level)
+        self.distance = None if distance is None else _checked_distance(distance)
+        self.per_class = check_flag("per_class", per_class)
+        if self.per_class and self.level is None:
+            raise ValueError("per_class must be False where distance is promised, got True")
+        if names is not None and len(names) != self.metric.size:
+            raise ValueError(f"names must have {self.metric.size} entries, got {len(names)}")
+        self._names = _names(self.metric) if names is None else list(names)
+        self._family = family_of(self.metric, sets)
+
+    @torch.no_grad()
+    def fit(self, probabilities: Numbers, y: Any, *, groups: Any = None) -> Self:
+        """Find the threshold that keeps the promise.
+
+        Args:
+            probabilities: `(rows, labels)` of rows that the model was not trained on.
+            y: the true label of each row, `(rows,)`: class ids, or names of labels.
+            groups: what each row belongs to, `(rows,)`, to keep the promise for each group.
+
+        Raises:
+            ValueError: a promise needs more rows than there are.
+        """
+        p = _inputs.read_simplex(probabilities, self.metric)
+        names = self._names if all(isinstance(each, str) for each in self._names) else None
+        truth = _inputs.read_truth(y, len(p), self.metric.size, names).to(p.device)
+        before = mass_before(self._family, p)
+        parts = _parts(groups, len(p))
+        self._thresholds = {
+            group: self._threshold(before[rows], truth[rows], _shown(group))
+            for group, rows in parts.items()
+        }
+        self._by_group = groups is not None
+        chosen = self._chosen(before, groups)
+        self._report = self._judged(before, truth, chosen, parts)
+        return self
+
+    @torch.no_grad()
+    def mask(self, probabilities: Numbers, *, groups: Any = None) -> Any:
+        """Which labels each answer holds: booleans `(batch, labels)`, never a row without any."""
+        probabilities = _inputs.in_label_order(probabilities, self.metric)
+        p = _inputs.read_simplex(probabilities, self.metric)
+        chosen = self._chosen(self._before(p), groups)
+        return _inputs.given_back(chosen, probabilities, by_label=True)
+
+    @torch.no_grad()
+    def __call__(self, probabilities: Numbers, *, groups: Any = None) -> Any:
+        """Answers in words, one per row: a list for tensors, else an array or column of objects.
+
+        ``"3..5"`` on a line, a node's name on a tree whose nodes have names (``"any"`` for an
+        unnamed root), lists of names elsewhere.
+        """
+        p = _inputs.read_simplex(probabilities, self.metric)
+        chosen = self._chosen(self._before(p), groups).cpu()
+        words = [self._family.word(row.nonzero()[:, 0].tolist(), self._names) for row in chosen]
+        return _inputs.words_given_back(words, probabilities)
+
+    def report(self) -> str:
+        """What is promised, on how many rows it rests, and how precise the answers are."""
+        self._check_fitted()
+        return str(self._report)
+
+    def __repr__(self) -> str:
+        promise = (
+            f"level={self.level:g}" if self.level is not None else f"distance={self.distance:g}"
+        )
+        each = ", per_class=True" if self.per_class else ""
+        rests = f" on {self._report.rows} rows" if hasattr(self, "_report") else ", not fitted"
+        return f"Guarantee({self.metric!r}, {promise}, sets={self._family.name!r}{each}){rests}"
+
+    def _before(self, p: Tensor) -> Tensor:
+        self._check_fitted()
+        return mass_before(self._family, p)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_report"):
+            raise ValueError(
+                "Guarantee must be fitted first: call fit(probabilities, y) with rows that the "
+                "model was not trained on"
+            )
+
+    def _threshold(self, before: Tensor, truth: Tensor, where: str) -> NDArray[np.float64]:
+        """The threshold of each label, `(labels,)` or `(1,)`."""
+        own = before.gather(1, truth[:, None])[:, 0].cpu().numpy()
+        if self.level is None:
+            return np.array([self._distance_threshold(before, truth, where)])
+        if not self.per_class:
+            self._check_rows(len(own), where)
+            return np.array([coverage_threshold(own, self.level)])
+        found = []
+        for label in range(self.metric.size):
+            rows = own[truth.cpu().numpy() == label]
+            self._check_rows(len(rows), f" of class {self._names[label]!r}{where}")
+            found.append(coverage_threshold(rows, self.level))
+        return np.array(found)
+
+    def _check_rows(self, rows: int, where: str) -> None:
+        level = self.level or 0.0
+        needed = rows_for_level(level)
+        if rows < needed:
+            most = f", or lower the level to at most {rows / (rows + 1):.3g}" if rows else ""
+            raise ValueError(
+                f"y must have at least {needed} rows{where} for level={level:g}, got {rows}; "
+                f"calibrate on more rows{most}"
+            )
+
+    def _distance_threshold(self, before: Tensor, truth: Tensor, where: str) -> float:
+        limit, distance = self.distance or 0.0, with_distance(self.metric)
+        most = distance.max_cost()
+        needed = max(1, int(np.ceil(most / limit - 1 - 1e-9)))
+        if len(truth) < needed:
+            raise ValueError(
+                f"y must have at least {needed} rows{where} for distance={limit:g}, as the largest "
+                f"distance is {most:g}, got {len(truth)}; calibrate on more rows, or promise a "
+                "larger distance"
+            )
+        steps, falls, core = falling_distances(before, truth, distance)
+        found = distance_threshold(steps, falls, core, limit, most)
+        if np.isinf(found):
+            raise ValueError(
+                f"distance must be larger than that of the truth to all labels, got {limit:g}"
+            )
+        return found
+
+    def _chosen(self, before: Tensor, groups: Any) -> Tensor:
+        """The labels of each answer, `(batch, labels)`."""
+        if self._by_group != (groups is not None):
+            wanted = "be given, as they were to fit" if self._by_group else "be None, as in fit"
+            raise ValueError(f"groups must {wanted}")
+        limit = before.new_zeros(before.shape)
+        for group, rows in _parts(groups, len(before)).items():
+            if group not in self._thresholds:
+                known = list(self._thresholds)[:6]
+                raise ValueError(f"groups must be among those of fit, {known}, got {group!r}")
+            limit[rows] = torch.from_numpy(self._thresholds[group]).to(before)
+        inside = before <= limit
+        if not self.per_class:
+            return inside
+        # With a threshold for each label there may be gaps: the smallest set of the chain with all.
+        reach = before.masked_fill(~inside, 0.0).amax(1, keepdim=True)
+        return before <= reach
+
+    def _judged(self, before: Tensor, truth: Tensor, chosen: Tensor, parts: Any) -> Report:
+        """What the calibration rows themselves are answered with."""
+        right = chosen.gather(1, truth[:, None])[:, 0]
+        own = before.gather(1, truth[:, None])[:, 0].cpu().numpy()
+        sizes = chosen.sum(1).double()
+        counts = [len(rows) for rows in parts.values()]
+        if self.per_class:
+            classes = (torch.bincount(truth[rows]) for rows in parts.values())
+            counts = [int(each.min()) for each in classes]  # none is without rows, by now
+        ties = 0
+        if self.level is not None and not self.per_class:
+            ties = max(
+                int((own[rows] == self._thresholds[group][0]).sum())
+                for group, rows in parts.items()
+            )
+        return Report(
+            self.level,
+            self.distance,
+            "class" if self.per_class else "group" if self._by_group else None,
+            rows=len(truth),
+            fewest=min(counts),
+            ties=ties,
+            labels=self.metric.size,
+            size=float(sizes.mean()),
+            single=float((sizes == 1).double().mean()),
+            everything=float((sizes == self.metric.size).double().mean()),
+            right=float(right.double().mean()),
+        )
+
+
+def _checked_level(level: float | None) -> float:
+    value = _LEVEL if level is None else check_number("level", level)
+    if not 0 < value < 1:
+        hint = f"; for {value:g} %, pass {value / 100:g}" if 1 < value < 100 else ""
+        raise ValueError(f"level must be in (0, 1), got {value:g}{hint}")
+    return value
+
+
+def _checked_distance(distance: float) -> float:
+    value = check_number("distance", distance)
+    if not 0 < value < float("inf"):
+        raise ValueError(f"distance must be positive and finite, got {value:g}")
+    return value
+
+
+def _names(metric: GroundMetric) -> list[Any]:
+    if metric.labels is not None:
+        return list(metric.labels)
+    if isinstance(metric, Ordinal):
+        return [f"{place:g}" for place in metric.positions.tolist()]
+    return list(range(metric.size))
+
+
+def _parts(groups: Any, rows: int) -> dict[Hashable, NDArray[np.int64]]:
+    """The rows of each group; all rows under None without groups."""
+    if groups is None:
+        return {None: np.arange(rows)}
+    listed = np.asarray(groups)
+    if listed.shape != (rows,):
+        raise ValueError(f"groups must have shape ({rows},), got {listed.shape}")
+    found, place = np.unique(listed, return_inverse=True)
+    return {group: np.flatnonzero(place == i) for i, group in enumerate(found.tolist())}
+
+
+def _shown(group: Hashable) -> str:
+    return "" if group is None else f" of group {group!r}"
