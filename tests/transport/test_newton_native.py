@@ -274,3 +274,13 @@ def test_two_threads_may_solve_at_once() -> None:
         together = list(pool.map(solve, epsilons))
     for epsilon, f in zip(epsilons, together, strict=True):
         assert torch.equal(f, solve(epsilon))
+
+
+def test_tiny_masses_do_not_let_potentials_drift() -> None:
+    """One target label leaves `g` undetermined; if rounding moved it far, digits would be lost."""
+    few = [5.062466e-24, 0, 0, 9.949274477e-13, 0, 5.062466e-15, 0, 5e-18, 0, 5e-18, 0, 0]
+    h, y = torch.tensor([few, [1e-12 / 12] * 12]), torch.zeros(2, 12)
+    y[0, 10], y[1] = 1e-12, 1e-12 / 12
+    metric = wl.ground.Grid((2, 2, 3), power=2, scale="max")
+    plan = wl.solve(h, y, metric, epsilon=0.0265770856).plan()
+    torch.testing.assert_close(plan.sum(2), h, rtol=1e-4, atol=1e-17)

@@ -118,11 +118,23 @@ class Newton {
       scale = 1;
     }
     double slope = 0;
-    for (int64_t j = 0; j < n; ++j) {
-      direction_[j] *= scale;
-      slope += direction_[j] * (wanted[j] - mass_[j]);
-    }
+    for (int64_t j = 0; j < n; ++j) direction_[j] *= scale;
+    remove_shift(settings);
+    for (int64_t j = 0; j < n; ++j) slope += direction_[j] * (wanted[j] - mass_[j]);
     return slope;
+  }
+
+  // Keep the weighted mean of `g` where the objective is flat in it. Rounding alone would determine
+  // that component, and potentials that drift far from 0 lose their digits in single precision.
+  void remove_shift(const wassloss_settings& settings) {
+    if (settings.gamma_h < INF || settings.gamma_y < INF) return;
+    const int64_t n = dual.example().support;
+    double total = 0, moved = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      total += dual.wanted[j];
+      moved += dual.wanted[j] * direction_[j];
+    }
+    for (int64_t j = 0; j < n; ++j) direction_[j] -= moved / total;
   }
 
   // Write the step from `g` to its Sinkhorn update.
@@ -133,6 +145,7 @@ class Newton {
       const double best = epsilon * (at.log_y[j] - ::log(larger(mass_[j], tiny))) + g[j];
       direction_[j] = share * best - g[j];
     }
+    remove_shift(settings);
   }
 
   double *trial_, *mass_;          // (support,), the latter Tᵀ1 at g
