@@ -26,11 +26,11 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from wassloss.training import train_full_batch
 
 import wassloss as wl
 from experiments.lab.compact_json import write_json
 from wassloss.losses.baselines import SquaredEMDLoss
-from wassloss.training import train_full_batch
 
 GRADES, SPLITS = 10, 20
 METRIC = wl.ground.Ordinal(GRADES).to(dtype=torch.float64)

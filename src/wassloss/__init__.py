@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         losses,
         models,
         scores,
-        training,
         transport,
     )
     from wassloss._config import show_config
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     )
     from wassloss.runs import load
     from wassloss.targets import SparseTarget
-    from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
 
 __version__ = "0.2.0"
@@ -52,7 +50,6 @@ __all__ = [
     "RelaxedWassersteinLoss",
     "Solution",
     "SparseTarget",
-    "TrainingPlan",
     "WassersteinClassifier",
     "WassersteinClassifierCV",
     "WassersteinLoss",
@@ -70,8 +67,6 @@ __all__ = [
     "scores",
     "show_config",
     "solve",
-    "train",
-    "training",
     "transport",
     "wasserstein",
 ]
@@ -87,7 +82,6 @@ _ROOM_OF = {
     "RelaxedWassersteinLoss": "losses",
     "Solution": "transport",
     "SparseTarget": "targets",
-    "TrainingPlan": "training",
     "WassersteinClassifier": "estimators",
     "WassersteinClassifierCV": "estimators",
     "WassersteinLoss": "losses",
@@ -96,7 +90,6 @@ _ROOM_OF = {
     "show_config": "_config",
     "solve": "losses",
     "load": "runs",
-    "train": "training",
     "wasserstein": "losses",
 }
 

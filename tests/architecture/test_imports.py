@@ -30,7 +30,6 @@ ROOMS = (
     "decisions",
     "models",
     "data",
-    "training",
     "estimators",
     "runs",
     "report",

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import wassloss as wl
 from wassloss.estimators import comparison
-from wassloss.training.sparse_rows import SparseRows
+from wassloss.estimators.sparse_rows import SparseRows
 
 RNG = np.random.default_rng(0)
 DENSE = np.where(RNG.random((200, 12)) < 0.3, RNG.normal(1, 1, (200, 12)), 0.0)

@@ -12,6 +12,7 @@ They are imported when first used, so that `import wassloss` does not wait for s
 from wassloss.estimators.base import FitWarning
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
+from wassloss.estimators.objective import DivergedError
 from wassloss.estimators.onnx import export_onnx
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 from wassloss.estimators.scoring import make_scorer
@@ -20,6 +21,7 @@ from wassloss.estimators.search import WassersteinClassifierCV
 __all__ = [
     "Candidate",
     "Comparison",
+    "DivergedError",
     "FitWarning",
     "WassersteinClassifier",
     "WassersteinClassifierCV",

@@ -17,8 +17,8 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from wassloss._checks import narrowed
+from wassloss.estimators.sparse_rows import SparseRows
 from wassloss.targets import Target, padded
-from wassloss.training.sparse_rows import SparseRows
 
 
 def is_matrix(y: Any) -> bool:
@@ -132,7 +132,7 @@ def fit_scaler(X: Any, weight: NDArray[np.float64] | None) -> StandardScaler:
 def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
     """Features as a model takes them: standardised, in its precision, on the CPU.
 
-    A tensor, or :class:`~wassloss.training.sparse_rows.SparseRows`.
+    A tensor, or :class:`~wassloss.estimators.sparse_rows.SparseRows`.
     """
     if sparse.issparse(X):
         return _sparse_features(sparse.csr_array(X), scaler, dtype)

@@ -15,8 +15,8 @@ class SparseRows:
     """Rows of a `scipy.sparse` matrix, in place of a tensor of features `(n, features)`.
 
     Means that are subtracted from all rows leave zeros alone, as they are subtracted from products.
-    Rows support nothing but `torch.nn.functional.linear`, so that a model which begins with a
-    linear layer takes them as it is. Products are SciPy's, on the CPU: they and their gradients
+    Rows support `torch.nn.functional.linear`, so that a model that begins with a linear layer takes
+    them as it is, and `tensor @ rows`. Products are SciPy's, on the CPU: they and their gradients
     take a tenth of the time of torch's sparse layouts.
 
     >>> rows = SparseRows(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
@@ -41,8 +41,15 @@ class SparseRows:
         return int(self.matrix.data.nbytes + self.matrix.indices.nbytes)
 
     def to(self, device: torch.device) -> SparseRows:
-        """Themselves: only products go to the device."""
+        """The same rows: only products go to the device."""
         return self
+
+    def __rmatmul__(self, left: Tensor) -> Tensor:
+        """`left @ rows`, without a gradient."""
+        product = _times(self.matrix.T, left.T).T.contiguous()
+        if self.means is None:
+            return product
+        return product - left.sum(1, keepdim=True) * self.means.to(left)
 
     @classmethod
     def __torch_function__(
