@@ -62,12 +62,12 @@ sanitize: $(READY)  ## the compiled core under AddressSanitizer and UndefinedBeh
 	$(SANITIZERS) $(BIN)/python -m tests.fuzz --calls $(CALLS) --minutes $(MINUTES) --seed $(SEED)
 
 # Needs no .venv, because the torch of a machine with a GPU is built for its driver; but the core's other dependencies (POT is
-# easily forgotten), those of training, pytest-xdist and hypothesis.
+# easily forgotten), pytest-xdist and hypothesis.
 .PHONY: test-cuda
 test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
 	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses auto --dist worksteal -p no:benchmark \
 	  tests/kernels tests/ground/test_cuda.py tests/losses/test_as_cross_entropy.py tests/losses/test_dense_targets.py tests/losses/test_evaluators.py tests/test_cuda.py \
-	  tests/training/test_cuda.py tests/experiments/lab/test_many_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
+	  tests/experiments/lab/test_many_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
 # A failure prints the command that repeats its batch. A million calls take ten to thirty minutes on one core:
 #   make fuzz CALLS=1000000 MINUTES=60 SEED=1

@@ -26,7 +26,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from wassloss.training import train_full_batch
 
 import wassloss as wl
 from experiments.lab.compact_json import write_json
@@ -81,9 +80,24 @@ def grades_of_patients() -> tuple[Tensor, Tensor]:
 def fitted(loss: Loss, penalty: float, x: Tensor, y: Tensor) -> wl.models.Linear:
     torch.manual_seed(0)
     model = wl.models.Linear(features=x.shape[1], labels=GRADES).double()
+    optimizer = torch.optim.LBFGS(
+        model.parameters(),
+        max_iter=300,
+        tolerance_grad=1e-5,
+        tolerance_change=1e-15,
+        history_size=10,
+        line_search_fn="strong_wolfe",
+    )
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        value = loss(model(x), y) + penalty * model.linear.weight.square().sum()
+        value.backward()
+        return value
+
     with warnings.catch_warnings():  # an unfinished fit is judged on the validation split too
         warnings.simplefilter("ignore", wl.ConvergenceWarning)
-        train_full_batch(model, loss, (x, y), weight_decay=2 * penalty, max_iterations=300)
+        optimizer.step(objective)
     return model
 
 

@@ -31,6 +31,7 @@ ROOMS = (
     "models",
     "data",
     "estimators",
+    "lightning",
     "runs",
     "report",
     "demo",

@@ -25,7 +25,6 @@ def four_threads() -> Iterator[None]:
 @pytest.mark.parametrize("when", ["after-main", pytest.param("atexit", marks=pytest.mark.slow)])
 def test_after_the_main_thread(when: str) -> None:
     """A thread that outlives it, or a hook at exit: the same answers."""
-    pytest.importorskip("lightning_fabric")
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.late_run", when],
         cwd=ROOT,

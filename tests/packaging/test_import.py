@@ -13,7 +13,6 @@ LATER = [
     "jax",
     "joblib",
     "lightning",
-    "lightning_fabric",
     "matplotlib",
     "numba",
     "onnxruntime",
