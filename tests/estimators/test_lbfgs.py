@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import wassloss as wl
 from tests.problems import LABELS, grades, linear, perceptron, same, tags
 from wassloss.estimators import DivergedError
-from wassloss.estimators.lbfgs import Convergence, _linear_objective, _objective, fit_at_once
+from wassloss.estimators.lbfgs import Convergence, _LinearObjective, _Objective, fit_at_once
 from wassloss.estimators.objective import Examples, MeanLoss
 from wassloss.estimators.sparse_rows import SparseRows
 
@@ -49,14 +49,19 @@ def fit(model: Any, examples: Examples, **changes: Any) -> Convergence:
 def test_gradients_are_finite_differences(examples: Any, bias: bool) -> None:
     torch.manual_seed(0)
     model = wl.models.Linear(6, LABELS, bias).double()
-    start = torch.nn.utils.parameters_to_vector(model.parameters()).detach().numpy()
-    quick = _linear_objective(model, mean_loss(tol=1e-12), examples(), 0.1)
-    value, gradient = quick(start)
-    expected = approx_fprime(start, lambda theta: quick(theta)[0], 1e-6)
-    np.testing.assert_allclose(gradient, expected, atol=1e-6)
-    slow = _objective(model, mean_loss(tol=1e-12), examples(), 0.1)
-    assert value == pytest.approx(slow(start)[0], rel=1e-12)
-    np.testing.assert_allclose(gradient, slow(start)[1], atol=1e-12)
+    slow, quick = (
+        kind(model, mean_loss(tol=1e-12), examples(), 0.1)
+        for kind in (_Objective, _LinearObjective)
+    )
+    for objective in (slow, quick):
+        _, gradient = objective(objective.start())
+        expected = approx_fprime(objective.at, lambda theta, f=objective: f(theta)[0], 1e-6)
+        np.testing.assert_allclose(gradient, expected, atol=1e-6)
+    assert quick(quick.start())[0] == pytest.approx(slow(slow.start())[0], rel=1e-12)
+    assert quick.largest == pytest.approx(slow.largest, rel=1e-9)
+    before = [parameter.clone() for parameter in model.parameters()]
+    quick.finish()
+    torch.testing.assert_close(list(model.parameters()), before, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("decay", [0.001, 0.1])
@@ -84,6 +89,26 @@ def test_it_is_deterministic_and_reports() -> None:
     examples = several_labels()
     loss = mean_loss()(one(examples.features), examples).item()
     assert report.objective == pytest.approx(loss + penalty, rel=1e-9)
+
+
+def test_features_that_go_together_take_no_more_iterations() -> None:
+    x, y = grades()
+    together = x.double() @ torch.linspace(0.1, 1, 6).double().diag() + 20 * x[:, :1].double()
+    apart = fit(linear(), Examples(x.double(), y), weight_decay=0.0)
+    found = fit(linear(), Examples(together, y), weight_decay=0.0)
+    assert found.converged
+    assert found.iterations <= 2 * apart.iterations
+    # The penalty apart, both see the same problem.
+    assert found.objective == pytest.approx(apart.objective, rel=1e-4)
+
+
+def test_features_that_repeat_one_another_or_are_constant() -> None:
+    x, y = grades()
+    x = torch.cat([x, x[:, :2], torch.zeros(len(x), 1)], 1).double()
+    model = wl.models.Linear(9, LABELS)
+    report = fit(model, Examples(x, y), weight_decay=0.0)
+    assert report.converged
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
 def test_giving_up() -> None:

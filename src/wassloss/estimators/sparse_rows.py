@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
@@ -36,9 +37,23 @@ class SparseRows:
         return SparseRows(self.matrix[places], self.means)
 
     @property
-    def nbytes(self) -> int:
-        """Their size in memory."""
-        return int(self.matrix.data.nbytes + self.matrix.indices.nbytes)
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and features."""
+        rows, features = self.matrix.shape
+        return int(rows), int(features)
+
+    def moments(self, weight: Tensor | None = None) -> Tensor:
+        """`Xᵀ diag(weight) X / n`, `(features, features)`."""
+        share = np.ones(len(self)) if weight is None else weight.cpu().numpy()
+        weighted = self.matrix.T.multiply(share / len(self)).tocsr()
+        moments: Tensor = torch.from_numpy((weighted @ self.matrix).toarray())
+        if self.means is None:
+            return moments
+        means = self.means.to(moments)
+        sums = torch.from_numpy(weighted.sum(1)).to(moments)
+        cross = torch.outer(sums, means)
+        moments += float(share.mean()) * torch.outer(means, means) - cross - cross.T
+        return moments
 
     def to(self, device: torch.device) -> SparseRows:
         """The same rows: only products go to the device."""
@@ -46,7 +61,7 @@ class SparseRows:
 
     def __rmatmul__(self, left: Tensor) -> Tensor:
         """`left @ rows`, without a gradient."""
-        product = _times(self.matrix.T, left.T).T.contiguous()
+        product: Tensor = _times(self.matrix.T, left.T).T.contiguous()
         if self.means is None:
             return product
         return product - left.sum(1, keepdim=True) * self.means.to(left)
