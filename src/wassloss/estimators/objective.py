@@ -14,7 +14,7 @@ from torch import Tensor
 from wassloss.losses.modules import TransportLoss
 from wassloss.targets import SparseTarget, Target
 
-_ADVICE = "lower the learning rate, or look for extreme values in the data"
+_ADVICE = "look for extreme values in the data, or lower the learning rate of small steps"
 
 
 class DivergedError(ArithmeticError):
