@@ -61,12 +61,12 @@ sanitize: $(READY)  ## test the compiled core under AddressSanitizer and Undefin
 	$(SANITIZERS) $(BIN)/python -m tests.fuzz --calls $(CALLS) --minutes $(MINUTES) --seed $(SEED)
 
 # Uses PYTHON instead of .venv, because torch on a machine with a GPU is built for its driver. That Python needs the other
-# dependencies of the core (POT is easily forgotten) and of training, pytest-xdist and hypothesis.
+# dependencies of the core (POT is easily forgotten), pytest-xdist and hypothesis.
 .PHONY: test-cuda
 test-cuda:  ## run the tests of everything that has a GPU version, with the interpreter PYTHON
 	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses auto --dist worksteal -p no:benchmark \
 	  tests/kernels tests/ground/test_cuda.py tests/losses/test_as_cross_entropy.py tests/losses/test_dense_targets.py tests/losses/test_evaluators.py tests/test_cuda.py \
-	  tests/training/test_cuda.py tests/experiments/lab/test_many_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
+	  tests/experiments/lab/test_many_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
 # A failure prints the command that repeats its batch. A million calls take ten to thirty minutes on one core:
 #   make fuzz CALLS=1000000 MINUTES=60 SEED=1

@@ -65,7 +65,7 @@ def step(
 
 
 def replayed(run: Callable[[], object]) -> Callable[[], None]:
-    """The same work replayed from a CUDA graph, as `wl.train` does for small models.
+    """The same work replayed from a CUDA graph.
 
     This excludes Python's overhead for both losses.
     """

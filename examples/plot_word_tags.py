@@ -7,14 +7,13 @@ linear model a little milder, and changes no other figure.**
 
 The data are 3159 drawings with 206 tags, 2.4 per drawing, and the ground metric is the distance
 between the tags' word vectors. We compare the paper's combination, W + α KL, with KL alone: the
-same model, the same plan, three seeds each.
+same model, the same 400 steps, three seeds each.
 """
 
 import matplotlib.pyplot as plt
 import torch
 
 import wassloss as wl
-from wassloss.training import TrainingPlan
 
 torch.set_num_threads(1)  # threads do not help batches this small
 data = wl.data.clipart()
@@ -43,8 +42,19 @@ for name, loss_fn in losses.items():
     for seed in range(3):
         torch.manual_seed(seed)
         model = wl.models.Linear(features=data.features.shape[1], labels=data.label_count)
-        plan = TrainingPlan(steps=400, learning_rate=RATE, seed=seed)
-        wl.train(model, loss_fn, (train.features, train.target), plan, progress=False)
+        optimizer = torch.optim.SGD(
+            [
+                {"params": [model.linear.weight], "weight_decay": 0.001},
+                {"params": [model.linear.bias]},
+            ],
+            lr=RATE,
+            momentum=0.7,
+        )
+        for _ in range(400):
+            rows = torch.randint(len(train.features), (100,))
+            optimizer.zero_grad()
+            loss_fn(model(train.features[rows]), train.target[rows]).backward()
+            optimizer.step()
         with torch.no_grad():
             scores[name] = model(test.features)
         curves[name].append(wl.scores.top_k_cost(scores[name], test.target, metric, k=ks))

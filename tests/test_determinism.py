@@ -10,8 +10,6 @@ from sklearn.datasets import load_iris
 
 import wassloss as wl
 from tests.generators import random_masses, random_metric
-from tests.training.problems import perceptron, tags, wasserstein
-from wassloss.training import TrainingPlan, train
 
 LABELS, BATCH = 60, 40
 
@@ -44,13 +42,6 @@ def balanced(**keywords: Any) -> wl.WassersteinLoss:
 def few() -> wl.SparseTarget:
     weights, indices = random_masses(BATCH, LABELS, 4, seed=2).float().topk(4)
     return wl.SparseTarget(indices, weights / weights.sum(1, keepdim=True))
-
-
-def trained() -> list[torch.Tensor]:
-    model = perceptron(seed=3)
-    plan = TrainingPlan(steps=40, batch_size=30, optimizer="adam", learning_rate=0.01, seed=4)
-    train(model, wasserstein(), tags(), plan)
-    return list(model.state_dict().values())
 
 
 def fitted(hidden: tuple[int, ...]) -> list[torch.Tensor]:
@@ -87,7 +78,6 @@ CASES: dict[str, Callable[[], list[torch.Tensor]]] = {
     "relaxed": loss_and_gradient(
         wl.RelaxedWassersteinLoss(random_metric(LABELS), normalize_cost=False), few()
     ),
-    "training": trained,
     "estimator": lambda: fitted(()),
     "perceptron": lambda: fitted((8,)),
     "scores": scored,

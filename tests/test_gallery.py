@@ -33,7 +33,6 @@ LONG = {"plot_noisy_labels", "plot_segmentation", "plot_word_tags", "plot_ordere
     ids=lambda path: path.stem,
 )
 def test_example(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("lightning_fabric")
     if example.stem == "plot_boosting":
         pytest.importorskip("lightgbm")
     monkeypatch.setattr(plt, "show", lambda: None)

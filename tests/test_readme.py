@@ -13,7 +13,11 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # beyond wassloss[test]
+NEEDS = {  # beyond wassloss[test]
+    "docs/data.md": ("pyarrow",),
+    "docs/scores.md": ("torchmetrics",),
+    "docs/training.md": ("lightning",),
+}
 
 
 @pytest.mark.parametrize(
@@ -38,9 +42,13 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
         ("docs/scores.md", 2, None),
         ("docs/status.md", 2, None),
         ("docs/tour.md", 5, None),
-        ("docs/training.md", 1, None),
+        ("docs/training.md", 5, None),
     ],
 )
+# Of Lightning, about loaders as small as these, and of torch, about itself.
+@pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers")
+@pytest.mark.filterwarnings("ignore:The number of training batches")
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec")
 def test_blocks_run(
     page: str, blocks: int, made: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

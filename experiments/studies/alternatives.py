@@ -30,7 +30,6 @@ from torch.nn.functional import cross_entropy
 import wassloss as wl
 from experiments.lab.compact_json import write_json
 from wassloss.losses.baselines import SquaredEMDLoss
-from wassloss.training import train_full_batch
 
 GRADES, SPLITS = 10, 20
 METRIC = wl.ground.Ordinal(GRADES).to(dtype=torch.float64)
@@ -81,9 +80,24 @@ def grades_of_patients() -> tuple[Tensor, Tensor]:
 def fitted(loss: Loss, penalty: float, x: Tensor, y: Tensor) -> wl.models.Linear:
     torch.manual_seed(0)
     model = wl.models.Linear(features=x.shape[1], labels=GRADES).double()
+    optimizer = torch.optim.LBFGS(
+        model.parameters(),
+        max_iter=300,
+        tolerance_grad=1e-5,
+        tolerance_change=1e-15,
+        history_size=10,
+        line_search_fn="strong_wolfe",
+    )
+
+    def objective() -> Tensor:
+        optimizer.zero_grad()
+        value = loss(model(x), y) + penalty * model.linear.weight.square().sum()
+        value.backward()
+        return value
+
     with warnings.catch_warnings():  # an unfinished fit is also scored on the validation split
         warnings.simplefilter("ignore", wl.ConvergenceWarning)
-        train_full_batch(model, loss, (x, y), weight_decay=2 * penalty, max_iterations=300)
+        optimizer.step(objective)
     return model
 
 

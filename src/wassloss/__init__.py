@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         losses,
         models,
         scores,
-        training,
         transport,
     )
     from wassloss._config import show_config
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     )
     from wassloss.runs import load
     from wassloss.targets import SparseTarget
-    from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
 
 __version__ = "0.2.0"
@@ -54,7 +52,6 @@ __all__ = [
     "RelaxedWassersteinLoss",
     "Solution",
     "SparseTarget",
-    "TrainingPlan",
     "WassersteinClassifier",
     "WassersteinClassifierCV",
     "WassersteinLoss",
@@ -72,8 +69,6 @@ __all__ = [
     "scores",
     "show_config",
     "solve",
-    "train",
-    "training",
     "transport",
     "wasserstein",
 ]
@@ -90,7 +85,6 @@ _ROOM_OF = {
     "RelaxedWassersteinLoss": "losses",
     "Solution": "transport",
     "SparseTarget": "targets",
-    "TrainingPlan": "training",
     "WassersteinClassifier": "estimators",
     "WassersteinClassifierCV": "estimators",
     "WassersteinLoss": "losses",
@@ -99,7 +93,6 @@ _ROOM_OF = {
     "show_config": "_config",
     "solve": "losses",
     "load": "runs",
-    "train": "training",
     "wasserstein": "losses",
 }
 

@@ -74,9 +74,7 @@ def import_safetensors() -> Any:
     try:
         import safetensors.torch
     except ImportError as error:
-        raise ImportError(
-            'files of models need safetensors: pip install "wassloss[train]"'
-        ) from error
+        raise ImportError("files of models need safetensors: pip install safetensors") from error
     return safetensors
 
 

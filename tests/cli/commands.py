@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 import wassloss as wl
 from tests.data.tables import saved as saved
 from tests.data.tables import split
-from tests.training.problems import grades, tags
+from tests.problems import grades, tags
 from wassloss.cli.app import app
 
 NAMES = ("awful", "bad", "fair", "good", "superb")  # in alphabetical order, which is also their own

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from wassloss.training.directory_lock import owned
 
 import wassloss as wl
 from tests.cli.commands import failed, ok, wine_table
-from wassloss.training.directory_lock import owned
 
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from wassloss.training import checkpoints
 
 import wassloss as wl
 from tests.cli.commands import (
@@ -23,7 +24,6 @@ from tests.cli.commands import (
 )
 from wassloss.runs import fitting
 from wassloss.runs.directory import open_run
-from wassloss.training import checkpoints
 
 QUICK = ("--solver", "adam", "--max-iter", 7, "--batch-size", 20)  # 42 steps
 

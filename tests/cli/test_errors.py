@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wassloss.training import load_checkpoint
 
 import wassloss as wl
 from tests.cli.commands import (
@@ -28,7 +29,6 @@ from tests.cli.commands import (
     wassloss,
 )
 from wassloss.runs.directory import open_run
-from wassloss.training import load_checkpoint
 
 QUICK = (  # 42 steps
     *("--solver", "adam", "--max-iter", 7, "--batch-size", 20, "--checkpoint-every", 10),

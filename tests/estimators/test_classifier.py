@@ -288,8 +288,8 @@ def test_an_interrupted_fit_leaves_the_estimator_unfitted(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wassloss.estimators.base.train", interrupted)
-    monkeypatch.setattr("wassloss.estimators.base.train_full_batch", interrupted)
+    monkeypatch.setattr("wassloss.estimators.base.fit_by_small_steps", interrupted)
+    monkeypatch.setattr("wassloss.estimators.base.fit_at_once", interrupted)
     estimator = wl.WassersteinClassifier(solver=solver)
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(X, Y)

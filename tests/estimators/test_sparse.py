@@ -13,7 +13,7 @@ from scipy import sparse
 
 import wassloss as wl
 from wassloss.estimators import comparison
-from wassloss.training.sparse_rows import SparseRows
+from wassloss.estimators.sparse_rows import SparseRows
 
 RNG = np.random.default_rng(0)
 DENSE = np.where(RNG.random((200, 12)) < 0.3, RNG.normal(1, 1, (200, 12)), 0.0)
@@ -111,3 +111,14 @@ def test_the_gradient_of_a_product() -> None:
     assert len(rows[torch.tensor([3, 0])]) == 2
     with pytest.raises(TypeError):
         torch.relu(rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("means", [None, torch.linspace(-1, 1, 10, dtype=torch.float64)])
+def test_products_and_moments_are_those_of_dense_rows(means: torch.Tensor | None) -> None:
+    matrix = sparse.random_array((30, 10), density=0.3, rng=np.random.default_rng(0))
+    rows, weight = SparseRows(matrix, means), torch.linspace(0.5, 1.5, 30, dtype=torch.float64)
+    dense = torch.from_numpy(matrix.toarray()) - (0 if means is None else means)
+    left = torch.randn(4, 30, dtype=torch.float64)
+    torch.testing.assert_close(left @ rows, left @ dense)
+    torch.testing.assert_close(rows.moments(), dense.T @ dense / 30)
+    torch.testing.assert_close(rows.moments(weight), (weight.unsqueeze(1) * dense).T @ dense / 30)

@@ -18,7 +18,6 @@ import torch
 import wassloss as wl
 from tests.data.tables import saved
 from wassloss.data import Dataset, read
-from wassloss.training import TrainingPlan, load_checkpoint, read_log, train
 
 EXECUTED: list[str] = []
 
@@ -59,23 +58,11 @@ def estimator_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
     return folder / "model.safetensors", wl.WassersteinClassifier.load
 
 
-def checkpoint_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
-    pytest.importorskip("safetensors")
-    data = small()
-    plan = TrainingPlan(steps=2, batch_size=3, learning_rate=0.1, checkpoint_every=2)
-    model = wl.models.Linear(3, 3)
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.0, normalize_cost=False)
-    train(model, loss_fn, (data.features, data.target), plan, directory=folder)
-    (checkpoint,) = folder.glob("checkpoint-*")
-    return checkpoint, load_checkpoint
-
-
 MAKERS = {
     "ground metric": metric_file,
     "data .parquet": data_file(".parquet"),
     "data .csv": data_file(".csv"),
     "estimator": estimator_file,
-    "checkpoint": checkpoint_file,
 }
 TEXT = {"data .csv"}  # without a length or a checksum
 each_format = pytest.mark.parametrize("kind", MAKERS)
@@ -172,15 +159,3 @@ def test_headers_of_arrays_that_lie_are_refused(header: bytes, tmp_path: Path) -
             assert name != "positions" or honest in raw
             archive.writestr(f"{name}.npy", raw.replace(honest, header))
     assert not attempt(load, path)
-
-
-def test_a_damaged_log_says_so(tmp_path: Path) -> None:
-    checkpoint_file(tmp_path)
-    (log,) = [path for path in tmp_path.iterdir() if path.is_file() and "log" in path.name]
-    whole = log.read_bytes()
-    for content in (b"\xff\xfe\x00", b"[1, 2]\n" + whole, b'{"step": {}}\n', whole[:-5]):
-        log.write_bytes(content)
-        try:
-            read_log(tmp_path)
-        except ValueError as error:
-            assert "\n" not in str(error)  # noqa: PT017

@@ -1,4 +1,4 @@
-"""Losses and a training run during shutdown: `after-main` in a thread, `atexit` in a hook."""
+"""Losses and a training step, early and late: `after-main`, in a thread, or `atexit`, in a hook."""
 
 import atexit
 import sys
@@ -47,9 +47,10 @@ def answers() -> str:
     model = wl.models.Linear(64, 64)
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
-    plan = wl.TrainingPlan(steps=5, batch_size=1000)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loss_fn = wl.WassersteinLoss(metric, kl_weight=0.0, normalize_cost=False)
-    wl.train(model, loss_fn, (logits.detach(), few), plan, progress=False)
+    loss_fn(model(logits.detach()), few).backward()
+    optimizer.step()
     values += [parameter.detach() for parameter in model.parameters()]
     return " ".join(f"{value.double().abs().sum():.9g}" for value in values)
 

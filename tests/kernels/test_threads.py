@@ -24,8 +24,7 @@ def four_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("when", ["after-main", pytest.param("atexit", marks=pytest.mark.slow)])
 def test_after_the_main_thread(when: str) -> None:
-    """A thread that outlives the main one, and a hook at exit, get the same answers."""
-    pytest.importorskip("lightning_fabric")
+    """A thread that outlives it, or a hook at exit: the same answers."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.late_run", when],
         cwd=ROOT,

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-CORE = {"numpy", "pot", "scikit-learn", "scipy", "torch"}
-EXTRAS = ("lightning_fabric", "matplotlib", "numba", "onnxruntime", "pyarrow", "torchmetrics")
+CORE = {"numpy", "pot", "safetensors", "scikit-learn", "scipy", "torch"}
+EXTRAS = ("lightning", "matplotlib", "numba", "onnxruntime", "pyarrow", "torchmetrics")
 COMMAND = Path(sys.executable).with_name("wassloss")
 
 

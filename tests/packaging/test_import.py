@@ -13,7 +13,6 @@ LATER = [
     "jax",
     "joblib",
     "lightning",
-    "lightning_fabric",
     "matplotlib",
     "numba",
     "onnxruntime",
@@ -69,8 +68,13 @@ wl.WassersteinLoss(wl.ground.Ordinal(3))(logits, target).backward()
     assert not imported_by(code) & {"pandas", "sklearn", "pyarrow", "matplotlib", "ot"}
 
 
-def test_training_imports_its_extra_when_it_trains() -> None:
-    assert not imported_by("import wassloss.training") & {"lightning_fabric", "safetensors"}
+def test_a_fit_needs_nothing_optional() -> None:
+    code = """
+import wassloss as wl
+wl.WassersteinClassifier("ordinal").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+wl.WassersteinClassifier("ordinal", solver="adam", max_iter=1).fit([[0.0], [1.0]], [0, 1])
+"""
+    assert not imported_by(code) & {"lightning", "lightning_fabric", "safetensors", "filelock"}
 
 
 def test_every_public_name_is_there() -> None:
@@ -80,7 +84,6 @@ def test_every_public_name_is_there() -> None:
     starred: dict[str, object] = {}
     exec("from wassloss import *", starred)
     assert set(wl.__all__) <= set(starred)
-    assert wl.train is wl.training.train
     assert wl.WassersteinClassifier is wl.estimators.WassersteinClassifier
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import wassloss as wl
 from tests.data.tables import saved, split
-from tests.training.problems import grades
+from tests.problems import grades
 from wassloss.runs.fitting import fit
 from wassloss.runs.task import Task
 

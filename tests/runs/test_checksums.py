@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from wassloss.training import load_checkpoint, read_log
 
 import wassloss as wl
+from tests.problems import same
 from tests.runs.files import STEPS, data_file, trained
-from tests.training.problems import same
 from wassloss.runs.directory import open_run
-from wassloss.training import load_checkpoint, read_log
 
 pytest.importorskip("lightning_fabric")
 pytest.importorskip("safetensors")

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from wassloss.training import TrainingPlan, train
 
 import wassloss as wl
-from tests.training.problems import grades, linear, wasserstein
+from tests.problems import grades, linear, wasserstein
 from wassloss.data import DataWarning
 from wassloss.runs.directory import TrainedRun, open_run
 from wassloss.runs.fitting import fit
 from wassloss.runs.task import Task
-from wassloss.training import TrainingPlan, train
 
 pytest.importorskip("lightning_fabric")
 pytest.importorskip("safetensors")

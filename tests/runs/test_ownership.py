@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wassloss.training import DirectoryInUseError, TrainingPlan, train
+from wassloss.training.directory_lock import owned
 
 import wassloss as wl
 from tests.data.tables import saved
+from tests.problems import linear, same, tags, wasserstein
 from tests.runs.files import NAMES, data_file, trained
-from tests.training.problems import linear, same, tags, wasserstein
 from wassloss.runs.directory import open_run
-from wassloss.training import DirectoryInUseError, TrainingPlan, train
-from wassloss.training.directory_lock import owned
 
 pytest.importorskip("lightning_fabric")
 pytest.importorskip("safetensors")

@@ -12,7 +12,7 @@ from experiments.lab.checks import check_seed
 
 
 class Orders:
-    """Shuffled epochs, concatenated and cut into batches; the same as in `wassloss.train`.
+    """Shuffled epochs, one after the other, cut into batches.
 
     Models with the same seed share their order, which is drawn once.
 

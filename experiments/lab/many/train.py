@@ -99,7 +99,7 @@ def train_many(
     every: int | None = None,
     cuda_graph: bool = False,
 ) -> None:
-    """Train models in place on the same data, each as :func:`wassloss.train` would.
+    """Train models in place on the same data, each as a loop of its own would.
 
     Args:
         models: of equal shapes, without buffers, on one device.

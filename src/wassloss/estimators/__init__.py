@@ -14,6 +14,7 @@ from wassloss.estimators.boosting import WassersteinBoostingClassifier
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.least_cost import LeastCostClassifier
+from wassloss.estimators.objective import DivergedError
 from wassloss.estimators.onnx import export_onnx
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 from wassloss.estimators.scoring import make_scorer
@@ -22,6 +23,7 @@ from wassloss.estimators.search import WassersteinClassifierCV
 __all__ = [
     "Candidate",
     "Comparison",
+    "DivergedError",
     "FitWarning",
     "LeastCostClassifier",
     "WassersteinBoostingClassifier",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,23 +19,34 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_count, check_number, check_strength
+from wassloss._checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_strength,
+)
 from wassloss._files import write_file
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import frame_features, is_frame
 from wassloss.estimators.inputs import (
     check_squares,
     fit_scaler,
+    is_matrix,
     model_features,
     read_weight,
 )
 from wassloss.estimators.labels import Metric
+from wassloss.estimators.lbfgs import fit_at_once
 from wassloss.estimators.model_file import pack, unpack
+from wassloss.estimators.objective import Examples, MeanLoss
+from wassloss.estimators.small_steps import EarlyStopping, SmallSteps, fit_by_small_steps
+from wassloss.estimators.splitting import held_out
 from wassloss.ground import GroundMetric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target
-from wassloss.training import TrainingPlan, train, train_full_batch
 from wassloss.transport import ConvergenceWarning
+from wassloss.transport.dispatch import unconverged_solves
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,7 +55,6 @@ _FLOATS = (np.float64, np.float32)
 _FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps are faster
 _LBFGS_ITERATIONS = 1000
 _STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
-_LOG_EVERY = 10  # steps between lines of a log
 _ROWS = 4096  # examples that are predicted at once, at most
 _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded whatever the labels
 
@@ -54,21 +64,6 @@ Weights = dict[str, Tensor] | None  # to begin with
 
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
     """`fit` stopped before it converged: wassloss's and scikit-learn's `ConvergenceWarning`."""
-
-
-class WeightedMean(nn.Module):
-    """The weighted mean of a loss, divided by its size, so that `alpha` means the same for all.
-
-    The mean is over the batch, not over its weight: heavy examples make for a larger step.
-    """
-
-    def __init__(self, loss: nn.Module, size: float) -> None:
-        super().__init__()
-        self.loss, self.size = loss, size
-
-    def forward(self, outputs: Tensor, target: Target, weight: Tensor | None = None) -> Tensor:
-        values: Tensor = self.loss(outputs, target)
-        return (values if weight is None else weight * values).mean() / self.size
 
 
 @dataclass(eq=False, repr=False)
@@ -83,6 +78,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         model_: from `wassloss.models`; takes standardised features.
         scaler_: the `StandardScaler` before it, or None.
         n_iter_: iterations of L-BFGS, or passes over the data.
+        validation_losses_, best_iter_: with `early_stopping`, the loss on the held-out examples
+            after each pass, and the pass whose weights were kept, from 1.
         table_: what became of the columns of a table, if it was fitted to one, by `wl.compare` or
             by the command line; X may then be a data frame with these columns in any order.
         trained_on_: the fingerprints of the rows that it was fitted to, likewise; `evaluate` and
@@ -101,11 +98,19 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     max_iter: int | None = None
     tol: float = 1e-5
     learning_rate: float | None = None
+    momentum: float = 0.7
+    schedule: str = "cosine"
     batch_size: int = 100
+    max_steps: int | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
     alpha: float = 1.0
+    weight_decay: float | None = None
     standardize: bool = True
     device: str = "cpu"
     random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,7 +156,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None; forgets an earlier fit."""
-        for name in ("model_", "table_", "trained_on_"):
+        for name in ("model_", "table_", "trained_on_", "validation_losses_", "best_iter_"):
             self.__dict__.pop(name, None)
         X, y = self._checked(X, y, multi_output=True, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
@@ -172,127 +177,166 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         power = self.power
         return metric if power is None else metric.with_cost(power=check_number("power", power))
 
-    def _plan(self, weight: float) -> TrainingPlan:
+    def _how(self, weight: float) -> SmallSteps:
         """How to take small steps on examples of this total weight; checks all that says how."""
         check_choice("solver", self.solver, ("auto", "lbfgs", "adam", "sgd"))
-        if self.max_iter is not None:
-            check_count("max_iter", self.max_iter)
+        for name in ("max_iter", "max_steps"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
         check_strength("tol", self.tol)
-        return TrainingPlan(
+        decay = check_strength("alpha", self.alpha) / weight
+        if self.weight_decay is not None:
+            decay = check_strength("weight_decay", self.weight_decay)
+        if self.solver == "lbfgs" and self._wants_small_steps():
+            raise ValueError(
+                "solver must be 'auto', 'adam' or 'sgd' where early_stopping or max_steps is set, "
+                "got 'lbfgs', which takes no small steps"
+            )
+        return SmallSteps(
             optimizer="sgd" if self.solver == "sgd" else "adam",
             learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=decay,
+            schedule=self.schedule,
             batch_size=self.batch_size,
-            weight_decay=check_strength("alpha", self.alpha) / weight,
-            schedule="cosine",
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
 
     def _check(self) -> None:
         """Refuse parameters that are wrong whatever the examples are."""
-        self._plan(1.0)
+        self._how(1.0)
         self._device()
 
-    def _fit(self, X: Any, y: Any, weight: Any, start: Weights = None) -> Self:
-        return self._train(*self._prepared(X, y, weight, start))
-
-    def _prepared(
+    def _fit(
         self, X: Any, y: Any, weight: NDArray[np.float64] | None, start: Weights = None
-    ) -> tuple[nn.Module, WeightedMean, tuple[Any, ...], TrainingPlan]:
-        """A new model for `metric_`, its loss, the data, and how to take small steps."""
+    ) -> Self:
+        """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
         if weight is not None:
             used = np.flatnonzero(weight)
             X, y, weight = X[used], y[used], weight[used]
-        plan = self._plan(X.shape[0] if weight is None else float(weight.sum()))
-        self.scaler_ = fit_scaler(X, weight) if self.standardize else None
+        how = self._how(X.shape[0] if weight is None else float(weight.sum()))
+        train, held = np.arange(X.shape[0]), None
+        if check_flag("early_stopping", self.early_stopping):
+            share = check_number("validation_fraction", self.validation_fraction)
+            if not 0 < share < 1:
+                raise ValueError(f"validation_fraction must be between 0 and 1, got {share:g}")
+            classes = None if is_matrix(y) else y
+            train, held = held_out(classes, X.shape[0], share, None, how.seed)
+        loss = self._mean_loss()
+        dtype = torch.float64 if self._at_once(len(train)) else torch.float32
+        model = self._started(how.seed, start).to(self._device(), dtype)
+        target = self._target(y, weight)
+        if start is None:
+            self._begin(model, y, weight)
+        own = None if weight is None else weight[train]
+        self.scaler_ = (
+            fit_scaler(X if held is None else X[train], own) if self.standardize else None
+        )
+        examples = self._examples_of(X, target, weight, dtype)
+        with unconverged_solves() as unconverged:
+            if self._at_once(len(train)):
+                self._fit_at_once(model, loss, examples, how.weight_decay)
+            else:
+                self._fit_by_small_steps(model, loss, examples, how, train, held)
+        if unconverged:
+            warnings.warn(
+                f"{len(unconverged)} solves did not converge; the last said: {unconverged[-1]}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.model_ = model
+        return self
+
+    def _mean_loss(self) -> MeanLoss:
         each = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
         size = each.spec.transport_weight + each.kl_weight
         if not size:
             raise ValueError("transport_weight and kl_weight must not both be 0")
-        loss = WeightedMean(each, size).to(self._device())
-        target = self._target(y, weight)
-        dtype = torch.float64 if self._at_once(X.shape[0]) else torch.float32
-        model = self._started(plan.seed, start).to(self._device(), dtype)
-        if start is None:
-            self._begin(model, y, weight)
+        return MeanLoss(each.to(self._device()), size)
+
+    def _examples_of(
+        self, X: Any, target: Target, weight: NDArray[np.float64] | None, dtype: torch.dtype
+    ) -> Examples:
+        """Checked examples as a model takes them, on its device."""
         features = model_features(X, self.scaler_, dtype)
         check_squares(features)
         if isinstance(target, SparseTarget) or target.is_floating_point():
             target = target.to(dtype)
-        data: tuple[Any, ...] = (features, target)
-        if weight is not None:
-            data += (torch.from_numpy(weight / weight.mean()).to(dtype),)
-        return model, loss, data, plan
+        share = None if weight is None else torch.from_numpy(weight / weight.mean()).to(dtype)
+        return Examples(features, target, share).to(self._device())
 
-    def _train(
-        self,
-        model: nn.Module,
-        loss: WeightedMean,
-        data: tuple[Any, ...],
-        plan: TrainingPlan,
-        *,
-        begin: Callable[[], None] | None = None,
-        checkpoint_every: int = 1000,
-        progress: bool | None = False,
-        **kept: Any,
-    ) -> Self:
-        """Train what was prepared; only when that is done, the estimator is fitted.
-
-        Small steps are kept as :func:`~wassloss.training.train` says.
-        """
-        examples = len(data[0])
-        if self._at_once(examples):
-            if begin is not None:
-                begin()
-            self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
-        else:
-            batch = min(plan.batch_size, examples)
-            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
-            steps = ceil(self.n_iter_ * examples / batch)
-            plan = replace(
-                plan,
-                steps=steps,
-                batch_size=batch,
-                log_every=_LOG_EVERY if kept else steps,
-                checkpoint_every=checkpoint_every,
-            )
-            train(model, loss, data, plan, begin=begin, progress=progress, **kept)
-        self.model_ = model
-        return self
-
-    def _fit_at_once(self, model: nn.Module, loss: WeightedMean, data: Any, decay: float) -> int:
-        """Train by L-BFGS; returns the iterations that it took."""
+    def _fit_at_once(
+        self, model: nn.Module, loss: MeanLoss, examples: Examples, weight_decay: float
+    ) -> None:
         most = self.max_iter or _LBFGS_ITERATIONS
-        report = train_full_batch(
-            model, loss, data, weight_decay=decay, tol=self.tol, max_iterations=most
+        report = fit_at_once(
+            model, loss, examples, weight_decay=weight_decay, tol=self.tol, max_iterations=most
         )
+        self.n_iter_ = max(1, report.iterations)
         if not report.converged:
             warnings.warn(
                 f"fit did not converge in {report.iterations} iterations: the largest component "
                 f"of the gradient is {report.gradient:.1e}, tol={self.tol:g}; raise max_iter, "
                 "alpha or tol, or take small steps with solver='adam'",
                 FitWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
-        return max(1, report.iterations)
+
+    def _fit_by_small_steps(
+        self,
+        model: nn.Module,
+        loss: MeanLoss,
+        examples: Examples,
+        how: SmallSteps,
+        train: NDArray[np.int64],
+        held: NDArray[np.int64] | None,
+    ) -> None:
+        stopping = None
+        if held is not None:
+            held_examples = examples[torch.from_numpy(held)]
+            stopping = EarlyStopping(held_examples, self.n_iter_no_change, self.tol)
+            examples = examples[torch.from_numpy(train)]
+        size = len(examples)
+        batch = min(how.batch_size, size)
+        passes = self.max_iter or max(_PASSES, ceil(_STEPS * batch / size))
+        self.n_iter_ = fit_by_small_steps(
+            model,
+            loss,
+            examples,
+            how,
+            steps=self.max_steps or ceil(passes * size / batch),
+            early_stopping=stopping,
+            verbose=check_flag("verbose", self.verbose),
+        )
+        if stopping is not None:
+            self.validation_losses_ = np.array(stopping.losses)
+            self.best_iter_ = stopping.best_pass
+
+    def _wants_small_steps(self) -> bool:
+        return bool(self.early_stopping) or self.max_steps is not None
 
     def _at_once(self, examples: int) -> bool:
         small = self._linear() and examples * self.metric_.size <= _FULL_BATCH
-        return self.solver == "lbfgs" or (self.solver == "auto" and small)
+        auto = self.solver == "auto" and small and not self._wants_small_steps()
+        return self.solver == "lbfgs" or auto
 
     def _linear(self) -> bool:
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
 
     def _started(self, seed: int, start: Weights) -> nn.Module:
-        """A new model with given weights; without any, a linear one begins at zero."""
+        """A new model with given weights, or as it is to start."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # no GPU's, which would not be restored
             model: nn.Module = self._build()
         if start is not None:
             model.load_state_dict(start)
-        elif self._linear():
+        elif self._starts_at_zero():
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
         return model
+
+    def _starts_at_zero(self) -> bool:
+        return self._linear()
 
     def _begin(self, model: Any, y: Any, weight: Any) -> None:
         """Change the first weights of a model that has a better guess."""

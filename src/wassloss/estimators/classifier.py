@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor, nn
 
 from wassloss import models
-from wassloss._checks import check_choice
+from wassloss._checks import check_choice, check_flag, check_strength
 from wassloss.decisions import least_cost_label, least_cost_labels, top_labels
 from wassloss.estimators.base import TransportEstimator, Weights
 from wassloss.estimators.inputs import (
@@ -25,6 +25,7 @@ from wassloss.estimators.inputs import (
 from wassloss.estimators.labels import (
     Classes,
     Labels,
+    Metric,
     labels_of_classes,
     labels_of_columns,
     refuse_ordered_categories,
@@ -65,27 +66,42 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             probabilities number the classes in sorted order before they fit. Give them label
             numbers as `y`, and here a ground metric and `classes=range(K)`: ``"ordinal"`` alone
             would place names in alphabetical order, and numbers evenly.
-        kl_weight, epsilon, softening, transport_weight: as in
+        kl_weight, epsilon, softening, transport_weight, scaling_iterations, normalize_cost: as in
             :class:`~wassloss.WassersteinLoss`, with its defaults.
         power: exponent of the cost; None for the metric's own.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
-        solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
-            (`wassloss[train]`); ``"auto"``, L-BFGS for a linear model and `n × labels` up to two
-            million, Adam otherwise.
+        fit_intercept: whether a linear model has an intercept.
+        init: what a linear model starts from: ``"zeros"``, or ``"random"`` weights as torch draws
+            them. Hidden layers always start from random weights.
+        solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps; ``"auto"``,
+            L-BFGS for a linear model and `n × labels` up to two million, Adam otherwise, and where
+            `early_stopping` or `max_steps` is set.
         max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default at
             least 5, and enough for 1000 steps.
-        tol: on the gradient's largest component, for L-BFGS.
+        tol: on the gradient's largest component, for L-BFGS; with early stopping, how much of a
+            lower loss counts.
         learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
+        momentum: of SGD.
+        schedule: of the learning rate: ``"cosine"``, falling to 0 at the last step, or
+            ``"constant"``.
         batch_size: examples per small step.
+        max_steps: how many small steps to take, instead of `max_iter` passes.
+        early_stopping: hold out a part of the examples, stratified by class, and stop small steps
+            when the loss on it no longer falls. The weights with the lowest loss are kept.
+        validation_fraction: how much of the examples to hold out.
+        n_iter_no_change: passes in a row without a lower loss after which to stop.
         alpha: strength of the penalty, which is divided by the number of examples, as in
             scikit-learn's `MLPClassifier`.
+        weight_decay: strength of the penalty, not divided by anything, as in `torch.optim`; None
+            for `alpha / n`.
         class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
             `sample_weight`. For class ids only.
         standardize: bring the features to mean 0 and variance 1 first, sparse ones
             without filling their zeros.
         decision: predict the most ``"probable"`` label, or that of ``"least_cost"`` in expectation.
         device: where to train and predict.
-        random_state: seeds the hidden layers' weights and the order of small steps.
+        random_state: seeds random weights, the order of small steps and what is held out.
+        verbose: show the progress of small steps: a bar if tqdm is installed, else lines.
 
     Attributes:
         classes_: sorted for class ids; for a matrix `y`, in the order of its columns.
@@ -102,6 +118,58 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     decision: str = "probable"
     softening: float = 0.0
     transport_weight: float = 1.0
+    scaling_iterations: int | None = None
+    normalize_cost: bool = True
+    fit_intercept: bool = True
+    init: str = "zeros"
+
+    @classmethod
+    def as_in_paper(
+        cls,
+        metric: Metric,
+        *,
+        kl_weight: float = 0.0,
+        learning_rate: float = 0.1,
+        **parameters: Any,
+    ) -> Self:
+        """The paper's linear model and Algorithm 2, with the loss of `WassersteinLoss.as_in_paper`.
+
+        Stochastic gradient descent takes 100 000 steps on batches of 100, with momentum 0.7, from
+        random weights without intercepts, and with the penalty `0.0005 Σ‖θ‖²`. The loss is
+        `W + kl_weight · KL` by ten iterations of Algorithm 1 with λ = 50, on costs as the metric
+        has them and features as they are given.
+
+        Args:
+            metric: as in the constructor; the paper's tags have distances of unit vectors and
+                `power=13`.
+            kl_weight: the paper's α.
+            learning_rate: of `W + kl_weight · KL`, constant; the paper does not give its own.
+            **parameters: of the constructor, in place of the above.
+
+        >>> import numpy as np, wassloss as wl
+        >>> X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 4
+        >>> model = wl.WassersteinClassifier.as_in_paper("ordinal", max_steps=20)
+        >>> model.fit(X, y).intercept_
+        array([0., 0., 0., 0.])
+        """
+        # The estimator divides the loss by its size: the steps are those of the whole loss.
+        size = check_strength("kl_weight", kl_weight) + parameters.get("transport_weight", 1.0)
+        recipe: dict[str, Any] = {
+            "epsilon": 1 / 50,
+            "scaling_iterations": 10,
+            "normalize_cost": False,
+            "standardize": False,
+            "fit_intercept": False,
+            "init": "random",
+            "solver": "sgd",
+            "batch_size": 100,
+            "momentum": 0.7,
+            "schedule": "constant",
+            "max_steps": 100_000,
+            "weight_decay": 2 * 0.0005 / size,
+        }
+        rate = check_strength("learning_rate", learning_rate) * size
+        return cls(metric, kl_weight=kl_weight, learning_rate=rate, **recipe | parameters)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to examples.
@@ -157,7 +225,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         if linear is None:
             raise AttributeError("coef_ and intercept_ are of a linear model that is fitted")
         weight = linear.weight.detach().cpu().double().numpy()[self._labels.places]
-        bias = linear.bias.detach().cpu().double().numpy()[self._labels.places]
+        bias = np.zeros(len(weight))
+        if linear.bias is not None:
+            bias = linear.bias.detach().cpu().double().numpy()[self._labels.places]
         if self.scaler_ is not None:
             weight = weight / self.scaler_.scale_
             bias = bias - weight @ self.scaler_.mean_
@@ -207,6 +277,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, class ids or weights over labels, and weights with `class_weight`."""
         check_choice("decision", self.decision, _DECISIONS)
+        check_choice("init", self.init, ("zeros", "random"))
+        if not (check_flag("fit_intercept", self.fit_intercept) or self._linear()):
+            raise ValueError("fit_intercept must be True where there are hidden layers, got False")
         X, y, weight = super()._read(X, y, sample_weight, **checks)
         y = read_classes_or_weights(y, listed=self.classes is not None)
         if self.class_weight is None:
@@ -222,6 +295,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         self._labels, self.classes_ = labels, labels.classes
         self.metric_ = self._with_power(labels.metric)
 
+    def _starts_at_zero(self) -> bool:
+        return super()._starts_at_zero() and self.init == "zeros"
+
     def _own_state(self) -> dict[str, Any]:
         return self._labels.state()
 
@@ -236,7 +312,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def _build(self) -> nn.Module:
         features, labels = self.n_features_in_, self.metric_.size
         if self._linear():
-            return models.Linear(features, labels)
+            return models.Linear(features, labels, self.fit_intercept)
         return models.MLP(features, self.hidden_layer_sizes, labels)
 
     def _loss(self, **keywords: Any) -> WassersteinLoss:
@@ -244,6 +320,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             self.metric_,
             softening=self.softening,
             transport_weight=self.transport_weight,
+            scaling_iterations=self.scaling_iterations,
+            normalize_cost=self.normalize_cost,
             **keywords,
         )
 

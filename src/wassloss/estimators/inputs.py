@@ -17,8 +17,8 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from wassloss._checks import narrowed
+from wassloss.estimators.sparse_rows import SparseRows
 from wassloss.targets import Target, padded
-from wassloss.training.sparse_rows import SparseRows
 
 
 def is_matrix(y: Any) -> bool:
@@ -132,7 +132,7 @@ def fit_scaler(X: Any, weight: NDArray[np.float64] | None) -> StandardScaler:
 def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
     """Features as a model takes them: standardised, in its precision, on the CPU.
 
-    A tensor, or :class:`~wassloss.training.sparse_rows.SparseRows`.
+    A tensor, or :class:`~wassloss.estimators.sparse_rows.SparseRows`.
     """
     if sparse.issparse(X):
         return _sparse_features(sparse.csr_array(X), scaler, dtype)
@@ -140,8 +140,11 @@ def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) ->
         # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
         # their last bits from one call to the next, and a fit would not repeat exactly.
         return narrowed("X", torch.tensor(X), dtype)
-    wide = np.asarray(X, dtype=np.float64)  # the same for the same numbers in any precision
-    return narrowed("X, standardized,", torch.tensor(scaler.transform(wide)), dtype)
+    # Doubles: the same for the same numbers in any precision. In place, where the scaler's own
+    # `transform` would make copies of all features.
+    wide = torch.tensor(np.asarray(X, dtype=np.float64))
+    wide.sub_(torch.from_numpy(scaler.mean_)).div_(torch.from_numpy(scaler.scale_))
+    return narrowed("X, standardized,", wide, dtype)
 
 
 def _sparse_features(
@@ -160,8 +163,9 @@ def check_squares(features: Any) -> None:
     """Refuse features too large to train on: optimisers square gradients, which hold them."""
     listed = isinstance(features, SparseRows)
     values: Tensor = torch.from_numpy(features.matrix.data) if listed else features
-    wrong = values.abs() > torch.finfo(values.dtype).max ** 0.5
-    if wrong.any():
+    limit = torch.finfo(values.dtype).max ** 0.5
+    if values.numel() and max(-values.min(), values.max()) > limit:
+        wrong = values.abs() > limit
         row, column = (
             [int(each[wrong.numpy()][0]) for each in features.matrix.tocoo().coords]
             if listed

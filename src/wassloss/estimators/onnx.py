@@ -99,7 +99,8 @@ def _graph(onnx: Any, model: WassersteinClassifier) -> Any:
     for layer in layers[:-1]:
         x = add("Relu", add("Gemm", x, layer.weight.cpu(), layer.bias.cpu(), transB=1))
     last = layers[-1]
-    x = add("Gemm", x, last.weight.cpu()[places], last.bias.cpu()[places], transB=1)
+    bias = [] if last.bias is None else [last.bias.cpu()[places]]
+    x = add("Gemm", x, last.weight.cpu()[places], *bias, transB=1)
     p = add("Softmax", x, name="probabilities", axis=1)
     if model.decision == "probable":
         add("ArgMax", x, name="label", axis=1, keepdims=0)

@@ -39,7 +39,9 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         kl_weight: weight of `KL~(y ‖ prediction)`.
         epsilon, power, hidden_layer_sizes, solver, max_iter, tol: as in
             :class:`WassersteinClassifier`.
-        learning_rate, batch_size, alpha, standardize, device, random_state: the same.
+        learning_rate, momentum, schedule, batch_size, max_steps: the same.
+        early_stopping, validation_fraction, n_iter_no_change: the same.
+        alpha, weight_decay, standardize, device, random_state, verbose: the same.
 
     Attributes:
         mass_unit_: what masses are divided by before they reach the loss, so that their unit does

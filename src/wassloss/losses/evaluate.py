@@ -57,6 +57,16 @@ class Evaluate:
             return PerExample(found.value, shape, counts, slope, found.summary), read
         raise AssertionError("the last evaluator takes every batch")
 
+    def with_gradient(self, x: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+        """The loss of each example and its gradient in `x`, without a graph."""
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            losses, _ = self(x, target)
+            if losses.slope is not None and x.dim() == 2:
+                return losses.values, losses.slope[1]
+            values = losses.differentiable()
+            return values.detach(), torch.autograd.grad(values.sum(), x)[0]
+
     def _evaluators(self, batch: Batch) -> list[Evaluator]:
         x, kind = batch.x, batch.target.kind
         if _checks.is_traced():

@@ -72,6 +72,13 @@ class TransportLoss(MetricModule):
         losses, read = self._evaluate(logits, target, self.unsolved)
         return losses.reduced(self.reduction, self._share(losses, read, sample_weight))
 
+    def value_and_gradient(self, logits: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+        """The loss of each example and its gradient in the logits, without autograd's overhead.
+
+        For optimisers that are not torch's. Neither `weight` nor `reduction` has an effect.
+        """
+        return self._evaluate.with_gradient(logits, target)
+
     @property
     def spec(self) -> LossSpec:
         """What the loss computes."""

@@ -18,12 +18,25 @@ struct Exponents {
 template <class T, class Argument>
 WASSLOSS_INLINE Exponents exponentials(int64_t labels, T scale, Argument argument,
                                        T* __restrict logs, T* __restrict powers) {
-  const T largest = maximum<T>(labels, [=](int64_t i) WASSLOSS_INLINED {
+  const int64_t whole = labels / WIDEST * WIDEST;
+  T largest = maximum<T>(whole, [=](int64_t i) WASSLOSS_INLINED {
     const T x = argument(i);
     logs[i] = x;
     return x;
   });
-  for (int64_t i = labels; i < padded(labels); ++i) logs[i] = -Precision<T>::inf;
+  // The rest is stored as a whole vector: the loads below would wait for narrower stores, which
+  // takes as long as everything else where there are few labels.
+  if (whole < labels) {
+    T last[WIDEST];
+    each(WIDEST, [=, &last](int64_t i) WASSLOSS_INLINED {
+      const T x = whole + i < labels ? argument(whole + i) : -Precision<T>::inf;
+      logs[whole + i] = x;
+      last[i] = x > -Precision<T>::inf ? x : -Precision<T>::inf;  // a NaN is passed over
+    });
+    for (int64_t half = WIDEST / 2; half > 0; half /= 2)
+      for (int64_t i = 0; i < half; ++i) last[i] = larger(last[i], last[i + half]);
+    largest = larger(largest, last[0]);
+  }
   const T low = T(Precision<T>::lowest_log_mass);
   const double total = sum<T>(padded(labels), [=](int64_t i) WASSLOSS_INLINED {
     const T v = scale * (logs[i] - largest);

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 
 import torch
@@ -28,6 +31,7 @@ SOLVERS: list[type[Solver]] = [
 ]  # fmt: skip
 
 _DEFAULTS = SolveOptions()
+_COLLECTED: ContextVar[list[str] | None] = ContextVar("unconverged solves", default=None)
 
 
 def choose_solver(problem: Problem, options: SolveOptions = _DEFAULTS) -> Solver:
@@ -78,8 +82,23 @@ def _solve_in_pieces(problem: Problem, solver: Solver, unsolved: Tensor | None) 
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
     solution = _checked(solution, unsolved)
     if solution.status not in (Status.CONVERGED, Status.EXACT):
-        warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
+        collected = _COLLECTED.get()
+        if collected is None:
+            warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
+        else:
+            collected.append(f"{solution}")
     return solution
+
+
+@contextmanager
+def unconverged_solves() -> Iterator[list[str]]:
+    """Collect what would be warned about solves that do not converge, in this thread alone."""
+    messages: list[str] = []
+    token = _COLLECTED.set(messages)
+    try:
+        yield messages
+    finally:
+        _COLLECTED.reset(token)
 
 
 def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:

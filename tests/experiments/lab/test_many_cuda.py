@@ -8,7 +8,7 @@ from torch import nn
 
 from experiments.lab.many import train_linear, train_many
 from experiments.lab.many.one_label import CROSS_ENTROPY, OneLabelLoss
-from tests.training.problems import LABELS, grades, linear, tags, wasserstein
+from tests.problems import LABELS, grades, linear, tags, wasserstein
 from wassloss import ConvergenceWarning
 from wassloss.losses.baselines import KLLoss
 

@@ -35,14 +35,6 @@ def linear(seed: int = 0) -> wl.models.Linear:
 
 
 def perceptron(seed: int = 0) -> wl.models.MLP:
-    """A network with dropout, so that random numbers matter."""
-    torch.manual_seed(seed)
-    model = wl.models.MLP(FEATURES, [16], LABELS)
-    model.layers.append(torch.nn.Dropout(0.2))
-    return model
-
-
-def perceptron_without_dropout(seed: int = 0) -> wl.models.MLP:
     torch.manual_seed(seed)
     return wl.models.MLP(FEATURES, [16], LABELS)
 
