@@ -21,7 +21,7 @@ help:  ## list the commands
 
 .PHONY: demo
 demo: $(READY)  ## classify definitions with and without a Wasserstein loss and compare the mistakes
-	$(BIN)/python -W error -m wassloss.cli demo
+	$(BIN)/python -W error -m wassloss.app demo
 
 .PHONY: test
 test: $(READY)  ## run the tests and the doctests

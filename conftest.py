@@ -33,7 +33,7 @@ ACCELERATORS = {"triton"}
 
 # Programs that tests start, with words of their own.
 collect_ignore = [
-    "tests/cli/interrupted.py",
+    "tests/app/cli/interrupted.py",
     "tests/faults/killed_train.py",
     "tests/kernels/late_run.py",
 ]

@@ -18,9 +18,9 @@ import pytest
 import torch
 
 import wassloss as wl
-from tests.cli.commands import wassloss
-from tests.report.reports import report
-from wassloss.report import write_report
+from tests.app.cli.commands import wassloss
+from tests.app.report.reports import report
+from wassloss.app.report import write_report
 
 X = np.random.default_rng(0).normal(size=(80, 3))
 Y = np.digitize(X[:, 0], [-0.5, 0.5])

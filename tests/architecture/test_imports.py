@@ -33,9 +33,7 @@ ROOMS = (
     "training",
     "estimators",
     "runs",
-    "report",
-    "demo",
-    "cli",
+    "app",
 )
 
 

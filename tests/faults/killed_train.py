@@ -16,6 +16,6 @@ def audit(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(audit)
 sys.argv = ["wassloss", "train", DATA, *WORDS]
 
-from wassloss.cli import main  # noqa: E402 -- what is watched has to be watched first
+from wassloss.app.cli import main  # noqa: E402 -- what is watched has to be watched first
 
 main()

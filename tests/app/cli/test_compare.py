@@ -1,0 +1,177 @@
+"""`wassloss compare`: from a table as it is to a model that predicts."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wassloss as wl
+from tests.app.cli.commands import failed, ok, wine_table
+from wassloss.training.directory_lock import owned
+
+pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wine_table(tmp_path_factory.mktemp("table") / "wine.csv")
+
+
+WORDS = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
+
+
+def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cmp"
+    done = ok("compare", wine, *WORDS, "--group", "maker", "--jobs", 1, "--out", out)
+    assert "240 rows" in done.stdout
+    assert "column 'id' looks like row numbers" in done.stderr
+    assert "rows held out the mean distance is" in done.stdout
+    for name in ("cross-entropy", "W + KL", "softened", "ridge"):
+        assert name in done.stdout
+    lines = done.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("loss "))
+    shown = [line.split()[0] for line in lines[start + 1 : start + 8]]
+    assert shown == ["cross-entropy", "W", "softened"] * 2 + ["ridge"]  # none is wrapped
+    assert lines[start - 1].split() == ["mean"]
+    assert lines[start].split()[3:5] == ["distance", "NLL"]
+    assert lines[start + 8].startswith(
+        "change: in mean distance, from the first row, 95 % interval"
+    )
+    assert max(map(len, lines[start : start + 9])) <= 80
+    found = json.loads((out / "comparison.json").read_text())
+    assert "label, as chosen while tuning (" in found["answer"]
+    assert "% (cross-entropy) and" in found["answer"]
+    page = (out / "report.html").read_text()
+    assert found["answer"] in page
+    for name in ("distances", "frontier", "mended", "made", "confusion", "scores"):
+        assert f'<section id="{name}">' in page
+    assert len(found["rows"]) == 7
+
+    plain = ok("predict", out, wine, "--top", 2).stdout.splitlines()
+    assert plain[0] == "row,label_1,probability_1,label_2,probability_2"
+    assert len(plain) == 241
+    with wine.open() as file:
+        rows = list(csv.DictReader(file))
+    shuffled = tmp_path / "shuffled.csv"
+    with shuffled.open("w", newline="") as file:
+        order = ["organic", "id", "extra", "cellar", "acid", "maker"]
+        writer = csv.DictWriter(file, order, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**row, "extra": "x"} for row in rows)
+    assert ok("predict", out, shuffled, "--top", 2).stdout.splitlines() == plain
+    answers = [line.split(",")[1] for line in plain[1:]]
+    assert np.mean([a == row["grade"] for a, row in zip(answers, rows, strict=True)]) > 0.7
+
+
+def test_its_model_is_like_any_other(wine: Path, tmp_path: Path) -> None:
+    """Every command, and Python, take the directory, or the file in it."""
+    pandas = pytest.importorskip("pandas")
+    out, page = tmp_path / "cmp", tmp_path / "report.html"
+    done = ok("compare", wine, *WORDS, "--drop", "id", "--jobs", 1, "--out", out)
+    saved = json.loads((out / "comparison.json").read_text())["saved"]
+    assert f"Model: {saved['loss']}, {saved['decision'].replace(' ', '-')} label" in done.stdout
+    frame = pandas.read_csv(wine)
+    with wine.open() as file:
+        rows = list(csv.DictReader(file))
+    new = tmp_path / "new.csv"
+    with new.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "acid": f"{i / 100}"} for i, row in enumerate(rows))
+    for path in (out, out / "model.safetensors"):
+        model = wl.load(path)
+        assert isinstance(model, wl.WassersteinClassifier)
+        assert model.decision == saved["decision"].replace(" ", "_")
+        assert model.alpha == saved["settings"]["alpha"]
+        answers = model.predict(frame[frame.columns[::-1]])
+        lines = ok("predict", path, wine, "--top", 1).stdout.splitlines()[1:]
+        assert [line.split(",")[1] for line in lines] == answers.tolist()
+        told = json.loads(ok("evaluate", path, wine, "--json").stdout)
+        right = model.classes_[model.predict_proba(frame).argmax(1)] == [r["grade"] for r in rows]
+        assert told["scores"]["accuracy"] == pytest.approx(right.mean())
+        assert "was trained on 240 of 240 rows" in failed("report", path, "--data", wine)
+        ok("report", path, "--data", new, "--out", page)
+        assert f"is {type(model).__name__}(" in page.read_text()
+    for command in ("evaluate", "report"):
+        assert "fitted to all its rows: say what to judge it on" in failed(command, out)
+
+
+def test_runs_and_comparisons_do_not_overwrite_each_other(wine: Path, tmp_path: Path) -> None:
+    run, cmp = tmp_path / "run", tmp_path / "cmp"
+    for path, name in ((run, "config.json"), (cmp, "model.safetensors")):
+        path.mkdir()
+        (path / name).write_text("{}")
+    assert f"{run} holds a run" in failed("compare", wine, *WORDS, "--out", run)
+    assert f"{cmp} holds a trained model already" in failed("train", wine, *WORDS, "--out", cmp)
+    said = failed("train", wine, *WORDS, "--resume", "--out", cmp)
+    assert f"{cmp} holds a model or checkpoints, but no config.json" in said
+
+
+def test_a_directory_in_use_is_refused_and_left_alone(wine: Path, tmp_path: Path) -> None:
+    out, holds, may_end = tmp_path / "cmp", threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with owned(out):
+            holds.set()
+            may_end.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    try:
+        assert holds.wait(60)
+        before = sorted(out.iterdir())
+        assert f"is in use by process {os.getpid()} on" in failed(
+            "compare", wine, *WORDS, "--drop", "id", "--out", out
+        )
+        assert sorted(out.iterdir()) == before
+    finally:
+        may_end.set()
+        other.join()
+
+
+def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cmp"
+    words = ("--features", "acid,cellar", "--model", "linear", "--jobs", 1, "--out", out)
+    assert "4 features" in ok("compare", wine, *WORDS, *words).stdout
+    assert [column.name for column in wl.load(out).table_.columns] == ["acid", "cellar"]
+    new = tmp_path / "new.csv"
+    new.write_text("acid\n1.0\n")
+    assert "it lacks the column 'cellar'; it has" in failed("predict", out, new)
+
+
+def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:
+    said = failed("compare", wine, "--out", tmp_path / "x")
+    assert "lacks a column 'label'" in said
+    assert "--label-column grade?" in said
+    assert "grade?" in failed("compare", wine, "--label-column", "grades")
+    said = failed("compare", wine, "--label-column", "grade", "--drop", "idd")
+    assert "did you mean 'id'" in said
+    assert "pass order, such as --order fair,good,poor" in failed(
+        "compare", wine, *WORDS[:4], "--drop", "id"
+    )
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_part_to_test_on_is_held_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = enumerate(rng.normal(size=120))
+    rows = [f"{x:.3f},{int(x > 0)},{'test' if i < 30 else 'train'}" for i, x in values]
+    data, out = tmp_path / "x.csv", tmp_path / "cmp"
+    data.write_text("\n".join(["x,label,part", *rows]))
+    done = ok("compare", data, "--jobs", 1, "--out", out)
+    assert "30 rows are held out" in done.stdout
+    assert "90 rows to learn from; 30 rows" in (out / "report.html").read_text()
+    data.write_text(data.read_text().replace("train", "engine").replace("test", "wheel"))
+    said = failed("compare", data, "--out", tmp_path / "other")
+    assert "if the column 'part' says something else, rename it" in said
+
+
+def test_tags_are_for_train(tmp_path: Path) -> None:
+    said = failed("compare", "clipart", "--metric", "discrete", "--out", tmp_path / "cmp")
+    assert "must have one label per example to be compared: `wassloss train` takes several" in said

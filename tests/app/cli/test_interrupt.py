@@ -1,0 +1,128 @@
+"""Ctrl-C at any moment of a command: exit code 130, one line, and nothing half-written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.app.cli.commands import METRIC, graded, ok, saved, tagged
+
+PROGRAM = Path(__file__).with_name("interrupted.py")
+QUICK = (  # forty steps
+    *("--solver", "adam", "--max-iter", 5, "--batch-size", 20),
+    *("--transport-weight", 0, "--test", 0.2),
+)
+
+
+def interrupted(when: str, *words: object) -> tuple[int, str, str]:
+    """What becomes of a command that is interrupted."""
+    done = subprocess.run(
+        [sys.executable, PROGRAM, when, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    METRIC.save(tmp_path / "metric.npz")
+    return saved(graded(parts=False), tmp_path / "data.csv")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "torch",
+        "wassloss.app.cli.train",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("torch.nn", "numpy", "typer", "rich.console", "scipy.linalg")
+        ),
+    ],
+)
+def test_while_it_imports(module: str, data: Path, tmp_path: Path) -> None:
+    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
+    assert interrupted(module, *words) == (130, "", "Interrupted.\n")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_while_it_trains(data: Path, tmp_path: Path) -> None:
+    """Before there is a run, and once there is one, with what was saved and how to go on."""
+    run = tmp_path / "run"
+    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", run, *QUICK)
+    for when in ("data.csv.", "lightning_fabric"):
+        assert interrupted(when, *words) == (130, "", "Interrupted before the run began.\n")
+        assert not (run / "config.json").exists()
+    go_on = f"go on with: wassloss train --out {run} --resume\n"
+    for when, steps in (("log.jsonl.", 0), ("model.safetensors.", 40)):
+        code, out, said = interrupted(when, *words)
+        assert (code, out) == (130, "")
+        if when != "log.jsonl.":  # noted, and the first step is taken
+            assert said == f"Interrupted, saved after {steps} steps; {go_on}"
+        words = ("train", "--out", run, "--resume")
+    assert "5 passes over the data" in ok(*words).stdout
+    assert [path.name for path in run.glob(".*")] == [".wassloss.lock"]  # no temporary file
+
+
+def test_while_it_compares(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{int(x + rng.normal() > 0)}" for x in rng.normal(size=120)]
+    (tmp_path / "data.csv").write_text("\n".join(["x,label", *rows]))
+    words = ("compare", tmp_path / "data.csv", "--jobs", 1, "--out", tmp_path / "cmp")
+    code, _, said = interrupted("model.safetensors.", *words)
+    assert (code, said) == (130, "Interrupted.\n")
+    ok(*words)
+    left = {path.name for path in (tmp_path / "cmp").iterdir()}
+    assert left == {".wassloss.lock", "comparison.json", "model.safetensors", "report.html"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("evaluate {0}/run", marks=pytest.mark.slow),
+        "report {0}/run --out {0}/report.html",
+        pytest.param("predict {0}/run {0}/data.csv", marks=pytest.mark.slow),
+        pytest.param("metric show {0}/metric.npz", marks=pytest.mark.slow),
+    ],
+)
+def test_other_commands(line: str, tmp_path: Path) -> None:
+    data = saved(tagged(), tmp_path / "data.csv")
+    METRIC.save(tmp_path / "metric.npz")
+    words = ("--metric", tmp_path / "metric.npz", "--tol", 0.1, "--transport-weight", 0)
+    ok("train", data, *words, "--out", tmp_path / "run")
+    when = "metric.npz." if "metric show" in line else "data.csv."
+    found = interrupted(when, *(word.format(tmp_path) for word in line.split()))
+    assert found == (130, "", "Interrupted.\n")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_a_demonstration(tmp_path: Path) -> None:
+    found = interrupted("report.html.", "demo", "--quick", "--seeds", 1, "--out", tmp_path)
+    assert (found[0], found[2]) == (130, "Interrupted.\n")
+
+
+def test_when_all_is_done() -> None:
+    code, out, said = interrupted("exit", "--version")
+    assert (code, said) == (130, "Interrupted.\n")
+    assert out.startswith("wassloss ")
+
+
+@pytest.mark.slow
+def test_a_command_that_was_told_to_ignore_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `nohup` and shells do for what runs in the background."""
+    monkeypatch.setenv("IGNORE_INTERRUPTS", "1")
+    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
+    code, _, said = interrupted("torch", *words)
+    assert code == 0, said
+    assert (tmp_path / "run" / "scores.json").exists()
