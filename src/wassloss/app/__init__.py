@@ -1,4 +1,1 @@
-"""The application around the library: tables, models on disk, comparisons, reports, commands.
-
-It imports public names of the library only, and the library never imports it.
-"""
+"""The application around the library: tables, comparison, models on disk, reports, the command line."""
