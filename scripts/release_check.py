@@ -1,7 +1,7 @@
 """Build the wheel and the sdist, and check all that a release would show: `make release-check`.
 
-Tools are those of the extra `release`, in build/release. Each check prints a line; the first that
-fails ends the command.
+Tools are those of the dependency group `release`, in build/release. Each check prints a line; the
+first that fails ends the command.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def install_tools() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     listed = re.search(r"^release = \[.*?\n(.*?)^\]", text, re.DOTALL | re.MULTILINE)
     tools = re.findall(r'^ +"(.+?)",', listed[1], re.MULTILINE) if listed else []
-    require(bool(tools), "the extra `release` lists tools")
+    require(bool(tools), "the group `release` lists tools")
     shutil.rmtree(HOME, ignore_errors=True)
     run(sys.executable, "-m", "venv", HOME / "venv")
     for tool in tools:  # one at a time: where one cannot be had, its check is skipped

@@ -1,7 +1,7 @@
 """What a user does first, in an environment that holds the wheel and what it asks for.
 
 Run by `make smoke` with that environment's Python, which has no pytest: `smoke.py core` where the
-wheel was installed alone, `smoke.py cli` where it was installed as `wassloss[cli]`.
+wheel was installed alone, `smoke.py app` where it was installed as `wassloss[app]`.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 CORE = {"numpy", "pot", "scikit-learn", "scipy", "torch"}
-EXTRAS = ("lightning_fabric", "matplotlib", "numba", "onnxruntime", "pyarrow", "torchmetrics")
+EXTRAS = ("lightning", "matplotlib", "numba", "onnxruntime", "pandas", "skrub", "torchmetrics")
 COMMAND = Path(sys.executable).with_name("wassloss")
 
 
@@ -122,7 +122,7 @@ def the_data_set_came_along() -> None:
 
 
 def the_command_says_what_it_needs() -> None:
-    assert 'pip install "wassloss[cli]"' in run(COMMAND, "--help", fails=True)
+    assert 'pip install "wassloss[app]"' in run(COMMAND, "--help", fails=True)
 
 
 def the_command_has_help() -> None:
@@ -155,7 +155,7 @@ CHECKS: dict[str, list[Callable[[], None]]] = {
         the_data_set_came_along,
         the_command_says_what_it_needs,
     ],
-    "cli": [the_command_has_help, a_metric_is_shown, the_demo_ends_in_a_report],
+    "app": [the_command_has_help, a_metric_is_shown, the_demo_ends_in_a_report],
 }
 
 
