@@ -1,7 +1,7 @@
 """Cross-entropy against the Wasserstein loss on WordNet's definitions, with nothing tuned.
 
-A network rather than :func:`wassloss.compare`, whose eighty linear fits to thousands of words and
-339 classes would take many minutes; this takes one.
+It trains a network: the eighty linear fits of :func:`wassloss.compare` to thousands of words
+and 339 classes would take many minutes; this takes one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor
 
-from wassloss.data import definitions
-from wassloss.estimators import WassersteinClassifier
 from wassloss.app.report import Report, check_page, write_report
-from wassloss.app.report.models import models_report
+from wassloss.app.report.answers import answers_report
+from wassloss.datasets import load_definitions
+from wassloss.estimators import WassersteinClassifier
 
 CE, W = "cross-entropy", "Wasserstein"
 _WORD = "[a-z]+"
 _TEST, _TRAIN = 10_000, 3000  # definitions
-_SHORT = 60  # letters of a definition that is shown
+_SHORT = 60  # characters of a definition that is shown
 _TITLES = {
     "accuracy": "accuracy",
     "mean_distance": "mean distance",
@@ -39,14 +39,14 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
     but the loss is the same for both.
 
     Returns:
-        What was found, and the page that shows it.
+        The report, and the page that shows it.
     """
     page = out / "report.html"
     check_page(page)  # before the minute that it takes
-    data = definitions()
-    texts, classes = np.array(data.texts), np.array(data.metric.labels)[data.classes.numpy()]
+    data = load_definitions()
+    texts, classes = np.array(data.data), data.target.numpy()
     logits: dict[str, list[Tensor]] = {CE: [], W: []}
-    order = np.random.default_rng(0).permutation(len(data))
+    order = np.random.default_rng(0).permutation(len(texts))
     test, rest = order[: 1000 if quick else _TEST], order[_TEST:]
     train = 1000 if quick else _TRAIN
     for seed in range(seeds):
@@ -57,6 +57,7 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
             say(f"{name}: training a network, {seed + 1} of {seeds}")
             network = WassersteinClassifier(
                 data.metric,
+                classes=range(data.metric.size),
                 transport_weight=weight,
                 hidden_layer_sizes=(128,),
                 standardize=False,
@@ -66,15 +67,16 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
                 random_state=seed,
             )
             network.fit(X, classes[rows])
-            logits[name].append(network._outputs(words.transform(texts[test])))
+            log_p = network.predict_log_proba(words.transform(texts[test]))
+            logits[name].append(torch.from_numpy(log_p))
     say("writing the report")
-    found = models_report(
+    found = answers_report(
         {name: torch.cat(own) for name, own in logits.items()},
-        data.classes[torch.from_numpy(test)].repeat(seeds),
+        data.target[torch.from_numpy(test)].repeat(seeds),
         data.metric,
-        labels=data.metric.labels or (),
-        describe=lambda i: (data.words[test[i]], data.texts[test[i]]),
-        may_show=np.array([len(data.texts[row]) <= _SHORT for row in test]),
+        labels=data.target_names,
+        describe=lambda i: (data.words[test[i]], data.data[test[i]]),
+        may_show=np.array([len(data.data[row]) <= _SHORT for row in test]),
         seeds=seeds,
         titles=_TITLES,
         warnings=["A quick run, to see that it works: these are not results."] if quick else [],

@@ -1,8 +1,8 @@
 """What commands share: options, lines, tables and errors in the encoding of the terminal.
 
-Errors are one line that says what to do; only mistakes of ours have a traceback. Exit codes: 1 is a
-failure, 2 wrong usage, 130 Ctrl-C, as shells have it. Characters that the encoding lacks are
-escaped, and nothing fails.
+An error is one line that says what to do; only bugs of wassloss print a traceback. The exit code is
+1 for a failure, 2 for wrong usage and 130 for Ctrl-C, as in shells. Characters that the encoding
+lacks are escaped.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 from typer.core import TyperGroup
 
-from wassloss.runs.evaluation import ExampleScores
-from wassloss.scores.by_kind import SCORES
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from wassloss.app.evaluation import ExampleScores
 
 _EXPECTED = (
     *(ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError),
@@ -72,7 +71,9 @@ def _escaping(stream: Any) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch compute in one thread, until the block ends."""
+    """Let torch compute in one thread until the block ends."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -82,7 +83,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
-    """Say what went wrong, and return the exit code."""
+    """Print what went wrong, and return the exit code."""
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # wrong usage, from Typer
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -105,19 +106,23 @@ def _complain(message: str) -> None:
 
 
 def option(text: str | None = None, *names: str, **more: Any) -> Any:
-    """An option by its help, with other names than its own if there are any."""
+    """An option with its help, and with its names if they are not those of the parameter."""
     return typer.Option(*names, help=text, **more)
 
 
 def say(what: str | Table, err: bool = False) -> None:
     """Print text as it is, or a table."""
+    from rich.console import Console
+
     Console(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True).print(what)
 
 
 def table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, gap: int = 2
 ) -> Table:
-    """A table of names, so many columns of numbers, and words."""
+    """A table: a column of names, `numbers` columns of numbers, and columns of words."""
+    from rich.table import Table
+
     made = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
     for i, name in enumerate(header):
         justify: Literal["left", "right"] = "right" if 0 < i <= numbers else "left"
@@ -128,7 +133,9 @@ def table(
 
 
 def score_table(found: ExampleScores, title: str) -> Table:
-    """A run's scores with their standard errors; ↑ marks those of which more is better."""
+    """Scores with their standard errors; ↑ marks those of which more is better."""
+    from wassloss.app.score_kinds import SCORES
+
     rows = []
     for name in found.values:
         score = SCORES[name]

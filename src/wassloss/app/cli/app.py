@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-import wassloss
-from wassloss.app.cli import compare, metric, runs, train
+from wassloss import __version__
+from wassloss.app.cli import compare, metric, model, train
+from wassloss.app.cli._interrupt import loading
 from wassloss.app.cli._terminal import OneLineErrors, one_thread, option, say, table
 
 app = typer.Typer(
@@ -23,40 +24,42 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        say(f"wassloss {wassloss.__version__}")
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"wassloss {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, option("Say which.", "--version", callback=_version, is_eager=True)
+        bool,
+        option("Show the version and exit.", "--version", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
     pass
 
 
+app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=train.EXAMPLE)(train.train)
-app.command(epilog=runs.EVALUATE_EXAMPLE)(runs.evaluate)
-app.command(epilog=runs.PREDICT_EXAMPLE)(runs.predict)
-app.command(epilog=runs.REPORT_EXAMPLE)(runs.report)
-app.command("compare", epilog=compare.EXAMPLE)(compare.compare_table)
-app.command(epilog=runs.EXPORT_EXAMPLE)(runs.export)
+app.command(epilog=model.PREDICT_EXAMPLE)(model.predict)
+app.command(epilog=model.EVALUATE_EXAMPLE)(model.evaluate)
+app.command(epilog=model.REPORT_EXAMPLE)(model.report)
+app.command(epilog=model.EXPORT_EXAMPLE)(model.export)
 app.add_typer(metric.app, name="metric")
 
 
 @app.command(epilog="Example: wassloss demo --out wassloss-demo")
 def demo(
-    out: Annotated[Path, option("Directory for the report.", "--out", "-o")] = Path(
+    out: Annotated[Path, option("The folder for the report.", "--out", "-o")] = Path(
         "wassloss-demo"
     ),
-    seeds: Annotated[int, option("How often to train each.", min=1)] = 5,
-    quick: Annotated[bool, option("Few steps, to see that it works.", "--quick")] = False,
+    seeds: Annotated[int, option("How many times to train each model.", min=1)] = 5,
+    quick: Annotated[bool, option("Take few steps, to see that it works.", "--quick")] = False,
 ) -> None:
-    """Classify WordNet's definitions with and without a Wasserstein loss, and compare: a minute."""
-    from wassloss.app.demo import run_demo
+    """Classify WordNet's definitions with and without a Wasserstein loss (takes a minute)."""
+    with loading():
+        from wassloss.app.demo import run_demo
 
     with one_thread():  # batches this small only make threads wait for each other
         found, report = run_demo(out, seeds, quick, say)

@@ -1,175 +1,118 @@
-"""The report of models that answered the same examples, whoever trained them."""
+"""The report of models on disk, judged on the same examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from wassloss.estimators.classifier import decide
-from wassloss.estimators.comparison import (
-    LEAST_COST,
-    PROBABLE,
-    RULE,
-    SAID,
-    Candidate,
-    in_percent,
-)
-from wassloss.ground import GroundMetric
-from wassloss.app.report.page import Mistake, Report, most_mended
-from wassloss.runs.evaluation import ExampleScores, example_scores
-from wassloss.scores import accuracy, paired_difference, top_k_cost
-from wassloss.scores._inputs import read_weights
-from wassloss.scores.by_kind import ONE, ORDERED, SCORES, TAGS
-
-_NAMED = 5  # true labels of an example, those of most mass first
-_FAR_FROM = {ONE: "the truth", ORDERED: "the truth", TAGS: "the nearest true label"}
-_ONE_SEED = " They describe these models, not what other seeds would give."
+from wassloss.app.evaluation import Judging, judge, target_of
+from wassloss.app.model import TableModel
+from wassloss.app.report.answers import answers_report
+from wassloss.app.report.page import Report, described
 
 
-@torch.no_grad()
 def models_report(
-    answers: Mapping[str, Tensor],
-    target: Any,
-    metric: GroundMetric,
-    *,
-    labels: Sequence[str],
-    describe: Callable[[int], tuple[str, str]],
-    may_show: NDArray[np.bool_] | None = None,
-    groups: NDArray[np.int64] | None = None,
-    seeds: int = 1,
-    titles: Mapping[str, str] | None = None,
-    notes: Sequence[str],
-    **page: Any,
+    models: Sequence[TableModel], *, data: str | None = None, part: str | None = None
 ) -> Report:
-    """Judge the answers of models by their distance from the truth.
-
-    The distance of an answer is that to the nearest true label or, if targets are distributions,
-    that of the predicted distribution from the true one.
+    """Judge models on the same examples, under the same distances: those of the first model.
 
     Args:
-        answers: logits of each model by its name, `(seeds * examples, labels)`.
-        target: of the examples, likewise once for each seed.
-        metric: whose distances count.
-        labels: their names.
-        describe: an example by a name and a text.
-        may_show: the examples that may be shown as mistakes, if both models are wrong; by default
-            all, also those that one of them gets right.
-        groups: of examples that are variants of each other.
-        seeds: how often each model was trained.
-        titles: of the scores to show, by their names; by default all.
-        notes: how the models came about.
-        **page: what else the report shows.
+        models: loaded from files, and trained on the same labels.
+        data: what to judge them on; by default the examples that all of them held out.
+        part: which of them; by default ``"test"``, or else ``"validation"``.
+
+    Raises:
+        ValueError: the models differ in their labels, would be judged on different examples, or
+            were trained on some of these.
     """
-    names = list(answers)
-    scores = [example_scores(own, target, metric) for own in answers.values()]
-    kind = scores[0].kind
-    candidates = list[Candidate]()
-    for decision in (PROBABLE, LEAST_COST) if kind in _FAR_FROM else (PROBABLE,):
-        for name, own, found in zip(names, answers.values(), scores, strict=True):
-            guess, right, off = _decided(own, target, metric, decision)
-            off = off if kind in _FAR_FROM else found.values["transport"]
-            gaps = off - (candidates[0].distance if candidates else off)
-            candidates.append(
-                Candidate(
-                    loss=name,
-                    decision=decision,
-                    guess=guess,
-                    accuracy=right,
-                    distance=off,
-                    versus=paired_difference(gaps.reshape(seeds, -1), groups),
-                )
-            )
-    models = candidates[: len(names)]
-    far_from = _FAR_FROM.get(kind, "the true distribution")
-    titles = titles or {name: name for name in scores[0].values}
-    titles = {name: titles[name] for name in titles if not np.isnan(scores[0].mean(name))}
-    first = models[0].distance
-    second = models[1].distance if len(models) > 1 else np.zeros_like(first)
-    rows = np.arange(len(first))
-    if may_show is not None:
-        wrong = ((first > 0) & (second > 0))[: len(may_show)]  # the answers of the first seed
-        rows = np.flatnonzero(may_show & wrong)
-
-    def mistake(i: int) -> Mistake:
-        true = ", ".join(labels[j] for j in _true_labels(target[torch.tensor([i])], metric.size))
-        return Mistake(*describe(i), true, [labels[one.guess[i]] for one in models[:2]])
-
-    return Report(
-        answer=_answer(models, far_from),
-        models=models,
-        names=names,
-        candidates=candidates,
-        metric=metric,
-        labels=labels,
-        truth=target.numpy() if kind in (ONE, ORDERED) else None,
-        far_from=far_from,
-        header=["score", *names, *(["change, %", ""] if len(names) == 2 else [])],
-        rows=_rows(scores, titles, groups, seeds),
-        meanings=[SCORES[name].meaning for name in titles],
-        mended=[mistake(i) for i in rows[most_mended(first[rows], second[rows])]],
-        made=[mistake(i) for i in rows[most_mended(second[rows], first[rows])]],
+    if not models:
+        raise ValueError("models must hold a model, got none")
+    paths = [Path(str(model.path)) for model in models]
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise ValueError(f"models must differ, got {', '.join(names)}")
+    first = models[0]
+    _check_labels(models)
+    judgings = [judge(model, data, part) for model in models]
+    _check_same_rows(models, judgings)
+    _check_unseen(models, judgings)
+    judging, examples = judgings[0], judgings[0].examples
+    which = f"the part “{judging.part}”" if judging.part else "all examples"
+    return answers_report(
+        {
+            name: model.logits(own.examples.X)
+            for name, model, own in zip(names, models, judgings, strict=True)
+        },
+        target_of(first, examples),
+        first.metric_,
+        labels=first.labels,
+        describe=lambda i: (f"row {examples.rows[i]}", described(examples.X.iloc[i])),
+        groups=examples.groups,
+        warnings=_warnings(names, models, judgings),
         notes=[
-            *notes,
-            "Scores are means, ↓ lower is better, ↑ higher is better. Changes are relative to "
-            f"{names[0]}, with 95 % intervals over examples{' and seeds' if seeds > 1 else ''}; "
-            "“unclear” means that the interval includes 0, or that there is none."
-            f"{'' if seeds > 1 else _ONE_SEED}",
+            f"{Path(judging.source).name}: {which}, {len(examples)} examples, "
+            f"{first.metric_.size} labels. {first.metric_!r}.",
+            *(
+                f"{name} is {model.classifier!r}, after {model.classifier.n_iter_} iterations or "
+                "epochs."
+                for name, model in zip(names, models, strict=True)
+            ),
         ],
-        **page,
+        unit="row",
     )
 
 
-def _decided(
-    logits: Tensor, target: Any, metric: GroundMetric, decision: str
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The label of each example, whether it is right, and how far off it is."""
-    guess = decide(logits.softmax(1), metric, 1, RULE[decision])
-    chosen = torch.zeros_like(logits).scatter_(1, guess, 1.0)
-    right = accuracy(chosen, target, reduction="none")
-    off = top_k_cost(chosen, target, metric, reduction="none")
-    return guess[:, 0].numpy(), right.double().numpy(), off.double().numpy()
+def _check_labels(models: Sequence[TableModel]) -> None:
+    for other in models[1:]:
+        if other.labels != models[0].labels:
+            raise ValueError(
+                "models must have the same labels to be compared, but those of "
+                f"{models[0].path} and {other.path} differ"
+            )
 
 
-def _answer(models: Sequence[Candidate], far_from: str) -> str:
-    """The finding in a sentence; of two models, it begins with what became of the mistakes."""
-    far = " and ".join(f"{one.distance.mean():.3g} with {one.loss}" for one in models)
-    right = " and ".join(f"{100 * one.accuracy.mean():.1f} % ({one.loss})" for one in models)
-    found, change = f"the mean distance from {far_from} is {far}", ""
-    if len(models) == 2:
-        first, second = models
-        found = f"{SAID[second.verdict]}: {found}"
-        change = f" ({in_percent(second.versus, float(first.distance.mean()))} %)"
-    return f"{found[0].upper()}{found[1:]}{change}; accuracy {right}."
+def _check_same_rows(models: Sequence[TableModel], judgings: Sequence[Judging]) -> None:
+    """Refuse models that were trained on different data, or that hold out different rows."""
+    first = judgings[0]
+    for model, other in zip(models[1:], judgings[1:], strict=True):
+        same_file = Path(other.source).resolve() == Path(first.source).resolve()
+        if not (same_file and np.array_equal(other.examples.rows, first.examples.rows)):
+            raise ValueError(
+                f"{models[0].path} and {model.path} were trained on different data, or hold out "
+                "different rows: say with data (--data) what to judge them on"
+            )
 
 
-def _rows(
-    scores: Sequence[ExampleScores],
-    titles: Mapping[str, str],
-    groups: NDArray[np.int64] | None,
-    seeds: int,
-) -> list[tuple[str, ...]]:
-    """A row for each score; for two models with the change."""
-    rows = []
-    for name, title in titles.items():
-        means = [found.mean(name) for found in scores]
-        arrow = "↑" if SCORES[name].more_is_better else "↓"
-        change = ("", "") if len(scores) == 2 else ()
-        if change and means[0] and scores[0].values[name].ndim:
-            gaps = scores[1].values[name] - scores[0].values[name]
-            gap = paired_difference(gaps.reshape(seeds, -1), groups)
-            change = in_percent(gap, means[0]), gap.verdict(SCORES[name].more_is_better)
-        rows.append((f"{title} {arrow}", *(f"{mean:.3f}" for mean in means), *change))
-    return rows
+def _check_unseen(models: Sequence[TableModel], judgings: Sequence[Judging]) -> None:
+    """Refuse to judge a model by rows that it was trained on."""
+    for model, judging in zip(models, judgings, strict=True):
+        found = judging.overlap
+        if found is not None and found.seen and not found.by_chance:
+            raise ValueError(
+                f"{model.path} was trained on {found} of those to judge it by: hold the same rows "
+                "out of all models, or say with data (--data) which other rows to judge them by"
+            )
 
 
-def _true_labels(target: Any, labels: int) -> list[int]:
-    """The labels of one example, those of most mass first; at most five."""
-    weights = read_weights(target, torch.zeros(1, labels, dtype=torch.float64))[0]
-    order = weights.argsort(descending=True, stable=True)[: min(_NAMED, int((weights > 0).sum()))]
-    found: list[int] = order.tolist()
+def _warnings(
+    names: Sequence[str], models: Sequence[TableModel], judgings: Sequence[Judging]
+) -> list[str]:
+    """What to keep in mind: other ground metrics, and rows that equal training rows by chance."""
+    found = []
+    if len({repr(model.metric_.with_cost(power=1.0, scale=None)) for model in models}) > 1:
+        found.append(
+            "The models were trained under different ground metrics; distances here are those of "
+            f"{names[0]}."
+        )
+    for name, judging in zip(names, judgings, strict=True):
+        seen = judging.overlap
+        if seen is not None and seen.seen:
+            found.append(
+                f"{seen} equal ones that {name} was trained on, no more than chance explains: "
+                f"{seen.known.twins} of its {seen.known.rows} rows have a twin."
+            )
     return found

@@ -7,19 +7,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss import __version__
-from wassloss._files import begins, check_replaceable, write_file
-from wassloss.estimators.comparison import Candidate
-from wassloss.ground import GroundMetric
+from wassloss.app._files import begins, check_replaceable
+from wassloss.app.comparison import Candidate
 from wassloss.app.report import figures
+from wassloss.files import write_file
+from wassloss.ground import GroundMetric
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _HERE = Path(__file__).parent
 _SHOWN = 5  # mistakes of each kind
+_COLUMNS = 4  # of a row in words
 _GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
+
+
+def described(row: pd.Series[Any]) -> str:
+    """The first columns of a row in words; nothing if they have no names."""
+    words = []
+    for name, value in row.iloc[:_COLUMNS].items():
+        if not isinstance(name, str):
+            return ""
+        missing = value is None or value != value
+        number = isinstance(value, (float, np.floating))
+        words.append(f"{name} {'missing' if missing else f'{value:.4g}' if number else value}")
+    return ", ".join(words)
 
 
 @dataclass(frozen=True)
