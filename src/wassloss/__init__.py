@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wassloss import (
         boosting,
-        data,
+        datasets,
         decisions,
         estimators,
+        files,
         ground,
         language,
         losses,
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
         transport,
     )
     from wassloss._config import show_config
+    from wassloss.app.comparison import compare
+    from wassloss.app.model import load
     from wassloss.estimators import (
         WassersteinClassifier,
         WassersteinClassifierCV,
         WassersteinMeasureRegressor,
-        compare,
     )
     from wassloss.language import LinearWassersteinLoss, NumberTokenLoss
     from wassloss.losses import (
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
         solve,
         wasserstein,
     )
-    from wassloss.runs import load
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
@@ -59,9 +60,10 @@ __all__ = [
     "WassersteinMeasureRegressor",
     "boosting",
     "compare",
-    "data",
+    "datasets",
     "decisions",
     "estimators",
+    "files",
     "ground",
     "language",
     "load",
@@ -92,10 +94,10 @@ _ROOM_OF = {
     "WassersteinClassifierCV": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
-    "compare": "estimators",
+    "compare": "app.comparison",
     "show_config": "_config",
     "solve": "losses",
-    "load": "runs",
+    "load": "app.model",
     "train": "training",
     "wasserstein": "losses",
 }

@@ -17,8 +17,13 @@ from typing import Any
 
 from torch import Tensor
 
-from wassloss._files import remove_leftovers, write_file
-from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
+from wassloss.files import (
+    import_safetensors,
+    pack_tensors,
+    remove_leftovers,
+    unpack_tensors,
+    write_file,
+)
 
 _FORMAT = 4
 _KEPT = 2  # checkpoints of a run
@@ -50,7 +55,7 @@ class Checkpoint:
 def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, then remove all but the newest two."""
     state = {"format": _FORMAT, "step": checkpoint.step, **checkpoint.state}
-    content = sealed_tensors(checkpoint.tensors, state)
+    content = pack_tensors(checkpoint.tensors, state)
     try:
         write_file(directory / f"checkpoint-{checkpoint.step:08d}.safetensors", content)
     except OSError as error:
@@ -90,7 +95,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 def _read(path: Path) -> Checkpoint:
     failure = import_safetensors().SafetensorError
     try:
-        tensors, state = unsealed_tensors(path.read_bytes())
+        tensors, state = unpack_tensors(path.read_bytes())
         if state["format"] != _FORMAT:
             raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
         return Checkpoint(state["step"], tensors, state)

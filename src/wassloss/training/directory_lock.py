@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from wassloss._files import write_file
+from wassloss.files import write_file
 
 LOCK, OWNER = ".wassloss.lock", ".wassloss.owner"
 

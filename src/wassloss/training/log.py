@@ -7,8 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from wassloss._files import write_file
-from wassloss._sealed import read_json
+from wassloss.files import read_json, write_file
 
 LOG_NAME = "log.jsonl"
 

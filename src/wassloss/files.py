@@ -1,8 +1,19 @@
-"""Write files completely or not at all, and read .npz archives without pickle and within limits."""
+"""Files that are written completely or not at all, and read without pickle and within limits.
+
+Arrays are kept in .npz archives; tensors with JSON in safetensors files that carry their own SHA-256
+sum, so that a single changed bit is noticed. The sum is that of all bytes, with zeros in its place.
+
+>>> import torch
+>>> content = pack_tensors({"weights": torch.zeros(2)}, {"steps": 3})
+>>> unpack_tensors(content)
+({'weights': tensor([0., 0.])}, {'steps': 3})
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import lzma
 import os
 import re
@@ -11,21 +22,28 @@ import stat
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LEFTOVER = ".wassloss.tmp"  # how the names of files end that are being written
+if TYPE_CHECKING:
+    from torch import Tensor
 
-_HEAD = 2**12  # bytes by which our files are known
+__all__ = ["pack_tensors", "read_npz", "unpack_tensors", "write_file", "write_npz"]
+
+_LEFTOVER = ".wassloss.tmp"  # how the names of files end that are being written
 
 # What a file may ask for: ours have a dozen members, and hardly ever compressed ones.
 _MOST_MEMBERS = 64
 _MOST_INFLATED = 2**28  # bytes of all members; more if the archive itself is as large
+
+_BLANK = b"0" * 64
+# The last field of the one entry of metadata, a string of JSON. Its quotes are escaped once, those
+# of names and labels inside it more often.
+_IN_THE_HEADER = re.compile(rb'\\"sha256\\": \\"([0-9a-f]{64})\\"}"')
 
 # What zipfile and NumPy raise, besides ValueError, for damaged archives that are in memory: OSError
 # comes from bz2, and the last three are for the header of an array, read as a Python literal.
@@ -87,31 +105,6 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def check_replaceable(
-    path: str | os.PathLike[str], what: str, is_ours: Callable[[Path], object]
-) -> None:
-    """Refuse to replace a file that wassloss did not write.
-
-    An empty file, a device or a pipe holds nothing that could be.
-    """
-    place = Path(path)
-    if place.is_file() and place.stat().st_size and not is_ours(place):
-        raise ValueError(
-            f"{path} would be replaced, but is not {what} written by wassloss: move it away, or "
-            "choose another name"
-        )
-
-
-def begins(pattern: bytes) -> Callable[[Path], bool]:
-    """Whether a file begins as ours of this kind do, for `check_replaceable`."""
-
-    def is_ours(path: Path) -> bool:
-        with open(path, "rb") as file:
-            return re.match(pattern, file.read(_HEAD), re.DOTALL) is not None
-
-    return is_ours
-
-
 def remove_leftovers(directory: Path) -> None:
     """Remove what `write_file` left in a directory when its process was killed."""
     for path in directory.glob(f".*.{8 * '[0-9a-f]'}{_LEFTOVER}"):
@@ -164,3 +157,58 @@ def _check_limits(members: list[zipfile.ZipInfo], packed: int) -> None:
             f"its members must have at most {most} bytes when they are unpacked, got {size}: "
             "save it without compression"
         )
+
+
+def pack_tensors(tensors: dict[str, Tensor], values: dict[str, Any]) -> bytes:
+    """Return tensors and JSON as the content of one safetensors file with its sum."""
+    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
+    copies = {name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}
+    # One entry only, because safetensors writes several in an order that changes.
+    metadata = {"wassloss": json.dumps({**values, "sha256": _BLANK.decode()})}
+    blank = import_safetensors().torch.save(copies, metadata)
+    place = _IN_THE_HEADER.search(blank)
+    if place is None:  # pragma: no cover - only another safetensors could write it otherwise
+        raise RuntimeError("safetensors wrote its metadata in an unknown form")
+    return blank[: place.start(1)] + _sum(blank) + blank[place.end(1) :]
+
+
+def unpack_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return what `pack_tensors` was given, on the CPU; ValueError for any other content."""
+    safetensors = import_safetensors()
+    place = _IN_THE_HEADER.search(content)
+    blank = b"" if place is None else content[: place.start(1)] + _BLANK + content[place.end(1) :]
+    if place is None or _sum(blank) != place[1]:
+        raise ValueError("it was changed or cut short since it was written")
+    header = read_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    values = read_json(header["__metadata__"]["wassloss"])
+    del values["sha256"]
+    try:
+        return safetensors.torch.load(content), values
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+
+
+def read_json(text: str | bytes) -> dict[str, Any]:
+    """Return an object in JSON; ValueError for anything else, also if it is nested too deep."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deep") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"its JSON must be an object, got a {type(found).__name__}")
+    return found
+
+
+def import_safetensors() -> Any:
+    """Import the optional package with its functions for torch."""
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError(
+            'files of models need safetensors: pip install "wassloss[app]"'
+        ) from error
+    return safetensors
+
+
+def _sum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
