@@ -1,7 +1,8 @@
 """Files that are written completely or not at all, and read without pickle and within limits.
 
-Arrays are kept in .npz archives; tensors with JSON in safetensors files that carry their own SHA-256
-sum, so that a single changed bit is noticed. The sum is that of all bytes, with zeros in its place.
+Arrays are kept in .npz archives; tensors with JSON in safetensors files that carry their own
+SHA-256 sum, so that a single changed bit is noticed. The sum is over all bytes, with zeros in its
+place.
 
 >>> import torch
 >>> content = pack_tensors({"weights": torch.zeros(2)}, {"steps": 3})
@@ -165,7 +166,7 @@ def pack_tensors(tensors: dict[str, Tensor], values: dict[str, Any]) -> bytes:
     copies = {name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}
     # One entry only, because safetensors writes several in an order that changes.
     metadata = {"wassloss": json.dumps({**values, "sha256": _BLANK.decode()})}
-    blank = import_safetensors().torch.save(copies, metadata)
+    blank: bytes = import_safetensors().torch.save(copies, metadata)
     place = _IN_THE_HEADER.search(blank)
     if place is None:  # pragma: no cover - only another safetensors could write it otherwise
         raise RuntimeError("safetensors wrote its metadata in an unknown form")

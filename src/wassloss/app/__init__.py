@@ -1,1 +1,1 @@
-"""The application around the library: tables, comparison, models on disk, reports, the command line."""
+"""The application around the library: tables, `compare`, models on disk, reports, commands."""

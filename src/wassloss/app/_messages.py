@@ -58,3 +58,9 @@ def shown(names: Sequence[object], most: int = 6) -> str:
     """The first few names, quoted."""
     quoted = [repr(str(name)) for name in names[:most]]
     return ", ".join([*quoted, "…"] if len(names) > most else quoted)
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse an argument that is none of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

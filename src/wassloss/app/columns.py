@@ -34,7 +34,8 @@ def refuse(values: pd.Series[Any], bad: NDArray[np.bool_], expected: str, place:
         value = values.iloc[at]
         got = "nothing" if _is_gap(value) else reprlib.repr(plain(value))
         raise ValueError(
-            f"{place(int(values.index[at]))}, column {values.name!r}: expected {expected}, got {got}"
+            f"{place(int(values.index[at]))}, column {values.name!r}: expected {expected}, "
+            f"got {got}"
         )
 
 
@@ -66,7 +67,9 @@ def is_text(values: pd.Series[Any]) -> bool:
 
 def is_list(values: pd.Series[Any]) -> bool:
     """Whether these are lists."""
-    there = values.dropna() if values.dtype == object else ()
+    if values.dtype != object:
+        return False
+    there = values.dropna()
     return len(there) > 0 and isinstance(there.iloc[0], list | tuple | np.ndarray)
 
 

@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder
 from wassloss.app import columns
 from wassloss.app._messages import check_columns, shown, warn
 from wassloss.app._messages import columns as listed
-from wassloss.app.tables import ROW, Place, Table
+from wassloss.app.tables import Place, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,16 +94,16 @@ class Encoder:
             warn(f"{listed(constant)} hold the same value in all rows, and are left out")
         if not any(found.values()):
             raise ValueError("table must have a column that differs between rows, got none")
-        kinds = {f"{kind}s": tuple(names) for kind, names in found.items()}
-        self = cls(**kinds, ignored=(*ignored, *constant), strict=strict)
+        numbers, dates, texts = map(tuple, found.values())
+        self = cls(numbers, dates, texts, (*ignored, *constant), strict)
         values = self._numbers(own, table.place)
         others = None
         if self.dates or self.texts:
             frame = self._others(own, table.place)
             others = _pipeline(frame, self.texts).fit(frame)
-        gaps = np.isnan(values)
-        medians = np.nanmedian(values, axis=0) if len(self.numbers) else np.empty(0)
-        return replace(self, medians=medians, gaps=gaps.any(0), others=others)
+        gaps = np.asarray(np.isnan(values).any(axis=0))
+        medians = np.nanmedian(values, axis=0) if numbers else np.empty(0)
+        return replace(self, medians=medians, gaps=gaps, others=others)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _refuse_gaps(values: pd.Series[Any], missing: NDArray[np.bool_], place: Plac
 
 
 def _pipeline(frame: pd.DataFrame, texts: Sequence[str]) -> Any:
-    """skrub's vectoriser, always with the same outcome and of bounded width and size."""
+    """Skrub's vectoriser, always with the same outcome and of bounded width and size."""
     try:
         from skrub import StringEncoder, TableVectorizer
     except ImportError as error:

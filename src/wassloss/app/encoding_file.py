@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def to_json(encoder: Encoder) -> dict[str, Any]:
 
 
 def pack(pipeline: Any) -> bytes:
-    """skrub's pipeline as the content of a file."""
+    """Skrub's pipeline as the content of a file."""
     found: bytes = _import_skops().dumps(pipeline, compression=zipfile.ZIP_DEFLATED)
     return found
 
@@ -136,15 +137,7 @@ def _unknown(names: list[str], made_by: dict[str, str]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for name in ("skrub", "scikit-learn"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # pragma: no cover - needed to load, and said there
-            continue
-    return found
+    return {name: version(name) for name in ("skrub", "scikit-learn")}
 
 
 def _import_skops() -> Any:

@@ -1,6 +1,6 @@
-"""Judging a run: the data to judge it by, and its scores, example by example.
+"""Scores of a model, example by example, and the rows to judge it by.
 
-With a score for each example, runs can be compared on the same ones.
+With a score for each example, models can be compared on the same ones.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.data import Dataset
-from wassloss.data.files import read_wanted
-from wassloss.data.fingerprints import Fingerprints, Overlap
-from wassloss.data.table import Wanted
-from wassloss.estimators.base import rows_at_once
+from wassloss.app.examples import Examples, ReadOptions, read_examples
+from wassloss.app.fingerprints import Overlap
+from wassloss.app.model import TableModel
+from wassloss.app.score_kinds import kind_of, shown_for
+from wassloss.app.splitting import divided
+from wassloss.app.tables import read_table
 from wassloss.ground import GroundMetric
-from wassloss.runs.directory import TrainedRun
-from wassloss.runs.task import fingerprint
-from wassloss.scores.by_kind import kind_of, shown_for
+
+_ROWS, _ENTRIES = 4096, 2**24  # examples, and (examples, labels), that are scored at once
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class ExampleScores:
     """Scores of each example.
 
     Attributes:
-        kind: of the target, as :func:`wassloss.scores.by_kind.kind_of` calls it.
+        kind: of the target, as :func:`wassloss.app.score_kinds.kind_of` calls it.
         count: of the examples.
-        values: scores by name, `(examples,)`, or `()` for those that are no means; NaN if an
+        values: scores by name, `(examples,)`, or `()` for those that are not means; NaN if an
             example has none.
     """
 
@@ -41,12 +41,12 @@ class ExampleScores:
     values: dict[str, NDArray[np.float64]]
 
     def mean(self, name: str) -> float:
-        """Over the examples that have the score; NaN if none has it."""
+        """The mean over the examples that have the score; NaN if none has it."""
         known = self._known(name)
         return float(known.mean()) if len(known) else float("nan")
 
     def standard_error(self, name: str) -> float:
-        """Of the mean, for independent examples; NaN if the score is no mean."""
+        """The standard error of the mean, for independent examples; NaN if it is not a mean."""
         known = self._known(name)
         return float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
 
@@ -63,20 +63,21 @@ class ExampleScores:
         }
 
     def _known(self, name: str) -> NDArray[np.float64]:
-        values = self.values[name]
+        values = np.atleast_1d(self.values[name])
         return values[~np.isnan(values)]
 
 
-def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
-    """Score a run on data with labels in the order of its metric."""
-    return example_scores(run.model._outputs(data.features.numpy()), data.target, run.model.metric_)
+def evaluate(model: TableModel, examples: Examples) -> ExampleScores:
+    """Score a model on examples with labels in the order of its metric."""
+    return example_scores(model.logits(examples.table), examples.target, model.metric_)
 
 
 @torch.no_grad()
 def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
     """All scores for targets of their kind, some examples at a time, to bound the memory."""
     kind, values = kind_of(target, metric), {}
-    pieces = torch.arange(len(logits)).split(rows_at_once(metric.size))
+    many = max(1, min(_ROWS, _ENTRIES // metric.size))
+    pieces = torch.arange(len(logits)).split(many)
     for name, score in shown_for(kind, metric).items():
         if score.pooled:
             found = score.function(logits, target, metric)
@@ -87,75 +88,87 @@ def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> Example
 
 
 class Judging(NamedTuple):
-    """What a run is judged by: some rows of a source, read with its columns; of which part."""
+    """What a model is judged by: examples, of which part, of which table.
 
-    data: Dataset
+    `overlap` counts those that the model was trained on; it is None if the model does not know.
+    """
+
+    examples: Examples
     part: str | None
     source: str
-    rows: Tensor
-    wanted: Wanted
-
-    def features_for(self, run: TrainedRun) -> NDArray[Any]:
-        """The features of the same rows for another run, which may encode columns otherwise."""
-        if self.data.raw is None or run.columns.columns == self.data.raw.columns:
-            return self.data.features.numpy()
-        wanted = self.wanted._replace(raw=run.columns, drop=run.columns.ignored)
-        return read_wanted(self.source, wanted).features[self.rows].numpy()
+    overlap: Overlap | None
 
 
-def trained_on(run: TrainedRun, features: NDArray[Any]) -> Overlap | None:
-    """How many of these rows, encoded for a run, it was trained on; None if it does not know."""
-    known: Fingerprints | None = getattr(run.model, "trained_on_", None)
-    return None if known is None else known.overlap(features)
-
-
-def data_for(
-    run: TrainedRun,
+def judge(
+    model: TableModel,
     source: str | None = None,
     part: str | None = None,
     label_column: str | None = None,
 ) -> Judging:
-    """Data to judge a run by, with its columns and labels in its order.
+    """Read what to judge a model by, with labels in its order.
 
     Args:
-        run: the run.
-        source: other data than the run's own.
+        model: from a file.
+        source: a table; by default the model's own, of which only what was held out counts.
         part: by default what was held out, or None, all examples, for other data without parts.
-        label_column: of a table, if it is not that of the run's own data.
+        label_column: of a table, if it is not that of the model's own.
 
     Raises:
-        ValueError: the data lack columns of the run, or have labels that it does not know.
+        ValueError: the table lacks columns, has labels that the model does not know, or changed
+            after the model was trained on it.
     """
-    task = run.task
-    if source is None and task is None:
-        raise ValueError(
-            f"{run.path} holds a model that was fitted to all its rows: say what to judge it on "
-            "(DATA)"
-        )
-    own = task is not None and (
-        source is None or Path(source).resolve() == Path(task.data).resolve()
+    origin, where = model.origin, model.path or "this model"
+    trained = origin if origin.get("made_by") == "train" else None
+    if source is None and trained is None:
+        raise ValueError(f"{where} was fitted to all its rows: say what to judge it on (DATA)")
+    own = trained is not None and (source is None or _same(source, trained["data"]))
+    table = read_table(trained["data"] if own and trained else str(source))
+    given = ReadOptions(**_tuples(origin.get("options", {})))
+    names = set(table.frame.columns)
+    label = label_column or next(
+        (name for name in (origin.get("label_column"),) if name in names), None
     )
-    wanted = Wanted.like(run.columns, label_column, label_names=run.labels)
-    if task is None or not own:
-        data = read_wanted(str(source), wanted)
-    else:
-        data = read_wanted(task.data, wanted._replace(group=task.group))
-        divided = task.divided(data)
-        own = fingerprint(divided) == run.config["fingerprints"]["training data"]
-        if not own and source is None:
-            raise ValueError(
-                f"{task.data} has changed since {run.path} was trained on it, so what was held "
-                "out is no longer known: say what to judge it on (DATA)"
-            )
-        data = divided if own else data
-    if part is None and (data.parts or source is None):
-        part = next((name for name in ("test", "validation") if name in data.parts), None)
+    options = ReadOptions(
+        label_column=label,
+        drop=tuple(name for name in given.drop if name in names),
+        group=given.group if given.group in names else None,
+        order=model.labels,
+    )
+    taken = () if model.encoder is None else model.encoder.columns
+    examples = read_examples(table, options, taken)
+    if own and trained is not None:
+        parts = divided(examples, trained["test"], trained["seed"])
+        rows = parts.get("train", np.arange(len(examples)))
+        known = model.trained_on
+        seen = model.overlap(examples.take(rows).table)
+        if known is None or seen is None or not seen.seen == len(rows) == known.rows:
+            if source is None:
+                raise ValueError(
+                    f"{trained['data']} has changed since {where} was trained on it, so what was "
+                    "held out is no longer known: say what to judge it on (DATA)"
+                )
+        else:
+            examples.parts.update(parts)
+    if part is None and (examples.parts or source is None):
+        part = next((name for name in ("test", "validation") if name in examples.parts), None)
         if part is None:
-            others = f"name another ({', '.join(data.parts)}) with --part, " if data.parts else ""
+            named = ", ".join(examples.parts)
+            others = f"name another ({named}) with --part, " if named else ""
             raise ValueError(
                 f"the data have no part 'test' or 'validation' that was held out: {others}give "
                 "other DATA, or hold some out with `wassloss train --test 0.2`"
             )
-    rows = torch.arange(len(data)) if part is None else data._rows_of(part)
-    judged = data if part is None else data.part(part)
-    return Judging(judged, part, str(source or (task and task.data)), rows, wanted)
+    if part is not None:
+        if part not in examples.parts:
+            known_parts = ", ".join(examples.parts) or "none"
+            raise ValueError(f"part must be one of the data's ({known_parts}), got {part!r}")
+        examples = examples.take(examples.parts[part])
+    return Judging(examples, part, table.source, model.overlap(examples.table))
+
+
+def _same(source: str, other: str) -> bool:
+    return source == other or Path(source).resolve() == Path(other).resolve()
+
+
+def _tuples(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}

@@ -82,7 +82,7 @@ class Examples:
         return len(self.table)
 
     @property
-    def X(self) -> pd.DataFrame:
+    def X(self) -> pd.DataFrame:  # noqa: N802 - as scikit-learn calls it
         """The columns of features."""
         return self.table.frame
 
@@ -182,7 +182,7 @@ def _read(table: Table, options: ReadOptions, known: Sequence[str]) -> Examples:
         labels=labels,
         ids=ids,
         weights=masses,
-        parts={} if part is None else _parts(frame[part]),
+        parts={} if part is None else parts_of(frame[part]),
         groups=groups,
         label_column=label,
         ignored=tuple(name for name in names if name not in features),
@@ -211,7 +211,7 @@ def _labelled(values: pd.Series[Any], options: ReadOptions, place: Place) -> NDA
     if columns.is_list(values):
         return every
     gaps = tuple(word for word in columns.GAPS if word not in (options.order or ()))
-    missing = columns.without_gaps(values, gaps).isna().to_numpy()
+    missing: NDArray[np.bool_] = columns.without_gaps(values, gaps).isna().to_numpy()
     if not missing.any():
         return every
     if options.missing == "error":
@@ -283,15 +283,13 @@ def _label_ids(
         wrong = ~np.isfinite(cleaned.to_numpy(np.float64, na_value=np.nan))
         columns.refuse(values, wrong, "a finite number", place)
     if not (numeric or columns.is_text(cleaned)):
-        raise ValueError(
-            f"column {values.name!r} must hold numbers or words, got {cleaned.dtype}"
-        )
+        raise ValueError(f"column {values.name!r} must hold numbers or words, got {cleaned.dtype}")
     words = [str(plain(value)) for value in cleaned.tolist()]
     rows = values.index.to_numpy()
     return read_labels(words, names, lambda at: place(int(rows[at])))
 
 
-def _parts(values: pd.Series[Any]) -> dict[str, NDArray[np.int64]]:
+def parts_of(values: pd.Series[Any]) -> dict[str, NDArray[np.int64]]:
     """The positions of the rows of each part; the three known names are found in any case."""
     parts: dict[str, list[int]] = {}
     for row, name in enumerate(columns.without_gaps(values, ("",)).tolist()):

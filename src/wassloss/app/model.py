@@ -1,139 +1,173 @@
-"""The files of a run's directory, written and read with their SHA-256 sums, and the run in them.
+"""The fitted model of the application: what becomes of a table's columns, and the classifier.
 
-``config.json`` holds the sum of every other file that counts, and its own. It is written last and
-replaced as a whole: a crash leaves the old one, with the files that it lists, or the new one. Files
-that it does not list, left by a crash before it, are ignored.
+It is one file, written completely or not at all, which carries a SHA-256 sum and is never
+unpickled:
+
+==========================  ======================================================================
+``classifier``              the classifier's own file, as bytes
+``encoder``                 skrub's pipeline in skops's format, if a column needs one
+``rows``                    fingerprints of the rows that it was trained on
+the file's metadata         what becomes of the other columns and where the model is from, as JSON
+==========================  ======================================================================
 """
 
 from __future__ import annotations
 
-import hashlib
+import io
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wassloss._files import write_file
-from wassloss._sealed import sealed, unsealed
-from wassloss.data.raw_table import RawTable
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.app._files import check_replaceable, is_model
+from wassloss.app.fingerprints import Fingerprints, Overlap
+from wassloss.app.labels import plain
+from wassloss.app.tables import Table, is_frame
 from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
-from wassloss.estimators.model_file import unpack
-from wassloss.runs.task import Task
-from wassloss.training.checkpoints import checkpoint_paths
-from wassloss.training.log import LOG_NAME, Record, read_log
+from wassloss.files import pack_tensors, unpack_tensors, write_file
+from wassloss.ground import GroundMetric
 
-CONFIG, SCORES, LOG = "config.json", "scores.json", LOG_NAME
-MODEL = "model.safetensors"
-FORMAT = 7
+if TYPE_CHECKING:
+    from wassloss.app.encoding import Encoder
 
-_AGAIN = "restore it from a copy, or train again in another directory"
-_REMEDY = {
-    **dict.fromkeys((MODEL, SCORES), "delete it, and `wassloss train --resume` writes it again"),
-    LOG: "restore it from a copy, or delete it to continue without",
-}
-_KINDS: Any = (WassersteinClassifier, WassersteinMeasureRegressor)
-Estimator = WassersteinClassifier | WassersteinMeasureRegressor
+SUFFIX, NAME = ".wassloss", "model.wassloss"
+_KIND, _FORMAT = "TableModel", 1
+_DAMAGES = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The configuration of the run in a directory, if there is one, whole and of this version."""
-    file = path / CONFIG
-    if not file.is_file():
-        what = f"is not a run: it has no {CONFIG}" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"{path} {what}; `wassloss train DATA --out {path}` makes a run")
-    try:
-        config = unsealed(file.read_bytes())
-        if config["format"] != FORMAT:
-            raise ValueError(f"format {config['format']} is unknown, this version reads {FORMAT}")
-        Task.from_config(config["task"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file} is not the configuration of a run: {error}; {_AGAIN}") from error
-    return config
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A classifier, and how the columns of a table become its features.
 
-
-def write_run(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Write files of a run, then its configuration, which lists them too from then on.
-
-    A model and scores that it does not list, of a run that was finished before, are removed.
-    """
-    sums = dict(config["files"])
-    for name, content in files.items():
-        write_file(path / name, content)
-        sums[name] = hashlib.sha256(content).hexdigest()
-    write_file(path / CONFIG, sealed({"format": FORMAT, **config, "files": sums}))
-    for name in {MODEL, SCORES} - sums.keys():
-        (path / name).unlink(missing_ok=True)
-
-
-def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:
-    """The content of a file of the run; ValueError if it is not what was written."""
-    content = (path / name).read_bytes()
-    if hashlib.sha256(content).hexdigest() != config["files"].get(name):
-        raise ValueError(
-            f"{path / name} is damaged, its SHA-256 sum is not the one in {CONFIG}: "
-            f"{_REMEDY.get(name, _AGAIN)}"
-        )
-    return content
-
-
-@dataclass(frozen=True)
-class TrainedRun:
-    """A trained classifier, and where it is from.
+    Features `X` are a data frame with the columns that it was trained on, in any order; or an
+    array, if it was trained on one.
 
     Attributes:
-        model: the classifier.
-        path: a directory of `wassloss train` or `wassloss compare`, or a saved estimator's file.
-        config: the content of its ``config.json``; empty unless `wassloss train` wrote it.
+        classifier: fitted.
+        encoder: makes features of columns; None for arrays.
+        trained_on: fingerprints of the rows that it was trained on, if they are known.
+        origin: where it is from, as JSON holds it.
+        path: the file that it was read from.
     """
 
-    model: WassersteinClassifier
-    path: Path
-    config: dict[str, Any] = field(default_factory=dict)
+    classifier: WassersteinClassifier
+    encoder: Encoder | None = field(default=None, repr=False)
+    trained_on: Fingerprints | None = field(default=None, repr=False)
+    origin: dict[str, Any] = field(default_factory=dict, repr=False)
+    path: Path | None = None
 
     @property
-    def name(self) -> str:
-        """The name of its directory or file."""
-        return self.path.resolve().name
+    def metric_(self) -> GroundMetric:
+        """The ground metric, with the power of its costs."""
+        found: GroundMetric = self.classifier.metric_
+        return found
 
-    @cached_property
-    def task(self) -> Task | None:
-        """What `wassloss train` was asked to learn; None for others."""
-        return Task.from_config(self.config["task"]) if self.config else None
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes in the order of `predict_proba`."""
+        found: NDArray[Any] = self.classifier.classes_
+        return found
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the labels, in the order of the metric."""
-        return self.model._labels.names
+        """The names of the labels, in the metric's order."""
+        return tuple(str(plain(label)) for label in in_metric_order(self.classifier).tolist())
 
-    @cached_property
-    def columns(self) -> RawTable:
-        """What becomes of the columns of a table."""
-        return self.model._columns_taken()
+    @property
+    def name(self) -> str:
+        """What to call it: its file, or the folder of a comparison's."""
+        if self.path is None:
+            return "model"
+        return self.path.resolve().parent.name if self.path.name == NAME else self.path.stem
 
-    def log(self) -> list[Record]:
-        """The records of its small steps, if there are any."""
-        if LOG not in self.config.get("files", {}) or not (self.path / LOG).exists():
-            return []
-        read_checked(self.path, LOG, self.config)  # an error if it was changed
-        return read_log(self.path)
+    def features(self, X: Any) -> Any:
+        """What the classifier takes, given a frame, a table or an array."""
+        if self.encoder is not None and (isinstance(X, Table) or is_frame(X)):
+            return self.encoder.transform(X if isinstance(X, Table) else Table.of(X))
+        return X.frame if isinstance(X, Table) else X
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """One class per row, by the decision rule of the classifier."""
+        found: NDArray[Any] = self.classifier.predict(self.features(X))
+        return found
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities `(rows, labels)`, in the order of `classes_`."""
+        found: NDArray[np.float64] = self.classifier.predict_proba(self.features(X))
+        return found
+
+    def predict_top(self, X: Any, k: int) -> NDArray[Any]:
+        """`k` classes per row, best first, `(rows, k)`."""
+        found: NDArray[Any] = self.classifier.predict_top(self.features(X), k)
+        return found
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy."""
+        return self.classifier.score(self.features(X), y)
+
+    def logits(self, X: Any) -> Tensor:
+        """Log-probabilities `(rows, labels)` in the metric's order."""
+        return log_probabilities(self.classifier, self.features(X))
+
+    def overlap(self, X: Any) -> Overlap | None:
+        """How many of these rows it was trained on; None if it does not know."""
+        return None if self.trained_on is None else self.trained_on.overlap(self.features(X))
+
+    def with_decision(self, decision: str) -> TableModel:
+        """The same model with another rule for its answer: ``"probable"`` or ``"least_cost"``."""
+        import copy
+
+        other = copy.copy(self.classifier)
+        other.decision = decision
+        return replace(self, classifier=other)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `load` reads.
+
+        Raises:
+            ValueError: a file that wassloss did not write would be replaced.
+        """
+        check_replaceable(path, "a model", is_model)
+        inner = io.BytesIO()
+        self.classifier.save(inner)
+        tensors = {"classifier": _tensor(inner.getvalue())}
+        about: dict[str, Any] = {"kind": _KIND, "format": _FORMAT, "origin": self.origin}
+        if self.encoder is not None:
+            from wassloss.app import encoding_file
+
+            about["encoder"] = encoding_file.to_json(self.encoder)
+            if self.encoder.others is not None:
+                tensors["encoder"] = _tensor(encoding_file.pack(self.encoder.others))
+        if (known := self.trained_on) is not None:
+            tensors["rows"] = torch.from_numpy(known.values.view(np.int64))
+            about["trained_on"] = {"rows": known.rows, "twins": known.twins}
+        write_file(path, pack_tensors(tensors, about))
 
 
-def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
+Model = TableModel | WassersteinClassifier | WassersteinMeasureRegressor
+
+
+def load(path: str | os.PathLike[str], device: str = "cpu") -> Model:
     """Load what ``wassloss train``, ``wassloss compare`` or the ``save`` of an estimator wrote.
 
-    The result is the estimator, with the preprocessing that it was trained with: it predicts for
-    data frames with the columns of its table, in any order, or for arrays of features. Nothing is
-    unpickled, and damaged files are refused.
+    Nothing is unpickled, and damaged files are refused.
 
     Args:
-        path: a directory or a file.
+        path: a file, or a folder of ``wassloss compare``.
         device: where to predict.
 
+    Returns:
+        The estimator; or a :class:`TableModel`, which predicts for data frames with the columns of
+        its table, in any order.
+
     Raises:
-        FileNotFoundError: there is nothing of either kind.
-        ValueError: a file is damaged, or something else; the message says which and what to do.
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, or something else.
 
     >>> import tempfile, wassloss as wl
     >>> from sklearn.datasets import load_iris
@@ -143,44 +177,74 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
     ...     wl.load(f"{folder}/iris.model").predict(X[:3])
     array([0, 0, 0])
     """
-    found: Estimator = _read(Path(path), device).model
+    place = Path(path)
+    if place.is_dir():
+        place = place / NAME
+    content = place.read_bytes()
+    try:
+        tensors, about = unpack_tensors(content)
+        if about.get("kind") == _KIND:
+            return _unpacked(tensors, about, device, place)
+    except (*_DAMAGES, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{place} is not a saved model: {reason}") from error
+    kind = WassersteinMeasureRegressor if "Regressor" in str(about.get("kind")) else None
+    found: Model = (kind or WassersteinClassifier).load(place, device)
     return found
 
 
-def open_run(path: str | os.PathLike[str]) -> TrainedRun:
-    """Read a classifier, with where it is from; all its files are checked against their sums.
+def load_model(path: str | os.PathLike[str]) -> TableModel:
+    """Load a model for a command; an estimator's own file becomes one without an encoder.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: a file is damaged; the message says which, and what to do.
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, or holds no classifier.
     """
-    found = _read(Path(path), "cpu")
-    if not isinstance(found.model, WassersteinClassifier):
+    found = load(path)
+    if isinstance(found, WassersteinMeasureRegressor):
         raise ValueError(
-            f"{path} is a saved {type(found.model).__name__}, expected a classifier; predict with "
-            "it in Python: wassloss.load"
+            f"{path} is a saved {type(found).__name__}, expected a classifier; predict with it in "
+            "Python: wassloss.load"
         )
-    return found
+    if isinstance(found, TableModel):
+        return found
+    return TableModel(found, path=Path(path))
 
 
-def _read(path: Path, device: str) -> TrainedRun:
-    alone = path if path.is_file() else path / MODEL
-    if (path / CONFIG).exists() or not (alone.is_file() or checkpoint_paths(path)):
-        config = read_config(path)
-        for name in (SCORES, LOG):  # not needed to predict, but damage should be known
-            if name in config["files"] and (path / name).exists():
-                read_checked(path, name, config)
-        if MODEL not in config["files"] or not alone.exists():
-            raise ValueError(
-                f"{path} holds a run that was stopped before its end: `wassloss train --out {path} "
-                "--resume` finishes it"
-            )
-        content, kinds = read_checked(path, MODEL, config), _KINDS[:1]
-    elif alone.is_file():
-        config, content, kinds = {}, alone.read_bytes(), _KINDS
-    else:
-        raise ValueError(
-            f"{path} holds only checkpoints of wassloss.train: build its model, and give it their "
-            'weights, wassloss.training.load_checkpoint(path).part("model")'
-        )
-    return TrainedRun(unpack(content, alone, device, *kinds), path, config)
+def in_metric_order(classifier: WassersteinClassifier) -> NDArray[Any]:
+    """The classes of a fitted classifier, in the order of its metric's labels."""
+    if classifier.classes is not None:
+        return np.asarray(classifier.classes)
+    names = classifier.metric_.labels
+    return np.asarray(classifier.classes_ if names is None else names)
+
+
+def log_probabilities(classifier: WassersteinClassifier, X: Any) -> Tensor:
+    """Logarithms of a classifier's probabilities, in the order of its metric's labels."""
+    place = {label: i for i, label in enumerate(classifier.classes_.tolist())}
+    order = [place[label] for label in in_metric_order(classifier).tolist()]
+    return torch.from_numpy(classifier.predict_log_proba(X)[:, order])
+
+
+def _unpacked(
+    tensors: dict[str, Tensor], about: dict[str, Any], device: str, path: Path
+) -> TableModel:
+    if about["format"] != _FORMAT:
+        raise ValueError(f"format {about['format']} is unknown, this version reads {_FORMAT}")
+    encoder, known = None, None
+    if "encoder" in about:
+        from wassloss.app import encoding_file
+
+        pipeline = tensors["encoder"].numpy().tobytes() if "encoder" in tensors else None
+        encoder = encoding_file.unpack(about["encoder"], pipeline)
+    if "rows" in tensors:
+        known = Fingerprints(tensors["rows"].numpy().view(np.uint64), **about["trained_on"])
+    inner = io.BytesIO(tensors["classifier"].numpy().tobytes())
+    classifier = WassersteinClassifier.load(inner, device)
+    if encoder is not None and len(encoder.feature_names) != classifier.n_features_in_:
+        raise ValueError("its encoder and its classifier do not fit together")
+    return TableModel(classifier, encoder, known, dict(about["origin"]), path)
+
+
+def _tensor(content: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)

@@ -1,23 +1,17 @@
-"""Which scores of a run are shown for which kind of target."""
+"""Which scores of a model are shown for which kind of target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from wassloss import scores
+from wassloss import SparseTarget, scores
 from wassloss.ground import Discrete, GroundMetric, Ordinal
-from wassloss.scores import cost
-from wassloss.scores._inputs import AnyTarget
-from wassloss.scores._score import Mean, Predictions, Score, score_of
-from wassloss.targets import SparseTarget
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Distributions may have any totals: runs predict shares, and scores divide by the totals.
 ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
@@ -27,42 +21,46 @@ _SAMPLE = 512  # labels sampled to find the largest distance
 
 @dataclass(frozen=True)
 class Shown:
-    """A score that is shown."""
+    """A score that is shown.
 
-    meaning: str  # in a few words
+    Attributes:
+        meaning: in a few words.
+        score: a function of `wassloss.scores`.
+        kinds: of targets for which it is shown.
+        options: keywords of the score.
+        more_is_better: whether larger values are better.
+        graded: whether it says nothing new where all mistakes are equally bad.
+    """
+
+    meaning: str
     score: Callable[..., Any]
-    kinds: tuple[str, ...]  # of targets for which it is shown
-    options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the score
-    graded: bool = False  # whether it says nothing new where all mistakes are equally bad
-
-    @property
-    def more_is_better(self) -> bool:
-        """Whether larger values are better."""
-        return score_of(self.score).larger_is_better
+    kinds: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    more_is_better: bool = False
+    graded: bool = False
 
     @property
     def pooled(self) -> bool:
         """Whether the score is not a mean over examples."""
-        return score_of(self.score).answer is not None
+        return "reduction" not in signature(self.score).parameters
 
     def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
         """The score of each example, or one number if `pooled`."""
-        made = score_of(self.score)
-        predictions = logits if made.predictions == "scores" else logits.softmax(1)
-        own: dict[str, Any] = {"metric": metric} if made.takes_metric else {}
+        taken = signature(self.score).parameters
+        predictions = logits.softmax(1) if "probabilities" in taken else logits
+        own: dict[str, Any] = {"metric": metric} if "metric" in taken else {}
         of_each = {} if self.pooled else {"reduction": "none"}
         found: Tensor = self.score(predictions, target, **own, **self.options, **of_each)
         return found
 
 
-@Score(larger_is_better=False)
-def _grave(
-    scores: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
-) -> Any:
+def _grave(scores_: Tensor, target: Any, metric: GroundMetric, *, reduction: str = "mean") -> Any:
     count = min(metric.size, _SAMPLE)
     some = torch.arange(count, device=metric.device) * metric.size // count
     far = _GRAVE * metric.distance_columns(some).max()
-    return (cost.top_k_cost(scores, target, metric, reduction="none") >= far).to(scores.dtype)
+    off = scores.top_k_cost(scores_, target, metric, reduction="none")
+    found = (off >= far).to(scores_.dtype)
+    return found if reduction == "none" else found.mean()
 
 
 _EVERY, _FEW = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS)
@@ -78,13 +76,26 @@ SCORES = {
     "mean_distance_of_10": Shown(
         "the same, mean of the first ten guesses", scores.top_k_cost, _FEW, {"k": 10}
     ),
-    "auc": Shown("chance that a true label outscores a false one", scores.ranking_auc, _EVERY),
-    "accuracy": Shown("how often the first guess is right", scores.accuracy, _EVERY),
+    "auc": Shown(
+        "chance that a true label outscores a false one",
+        scores.ranking_auc,
+        _EVERY,
+        more_is_better=True,
+    ),
+    "accuracy": Shown(
+        "how often the first guess is right", scores.accuracy, _EVERY, more_is_better=True
+    ),
     "off_by_one": Shown(
-        "how often the first guess is at most one step off", scores.off_by_one_accuracy, _ORDERED
+        "how often the first guess is at most one step off",
+        scores.off_by_one_accuracy,
+        _ORDERED,
+        more_is_better=True,
     ),
     "kappa": Shown(
-        "agreement beyond chance, quadratic weights", scores.quadratic_weighted_kappa, _ORDERED
+        "agreement beyond chance, quadratic weights",
+        scores.quadratic_weighted_kappa,
+        _ORDERED,
+        more_is_better=True,
     ),
     "grave": Shown(
         "how often the first guess is nearly as far off as can be", _grave, (ONE,), graded=True
@@ -98,7 +109,11 @@ SCORES = {
         "−log of the true label's probability", scores.negative_log_likelihood, (ONE, ORDERED)
     ),
     "recall_at_5": Shown(
-        "share of true labels in the first five guesses", scores.recall_at_k, _FEW, {"k": 5}
+        "share of true labels in the first five guesses",
+        scores.recall_at_k,
+        _FEW,
+        {"k": 5},
+        more_is_better=True,
     ),
     "expected_distance": Shown(
         "distance from the first guess, averaged over the true labels",
@@ -114,8 +129,8 @@ SCORES = {
     "clark": Shown("relative gaps, as a norm", scores.clark, _SHARES),
     "canberra": Shown("relative gaps, summed", scores.canberra, _SHARES),
     "kl": Shown("KL from the truth", scores.kl_divergence, _SHARES),
-    "cosine": Shown("cosine of both", scores.cosine, _SHARES),
-    "intersection": Shown("mass in common", scores.intersection, _SHARES),
+    "cosine": Shown("cosine of both", scores.cosine, _SHARES, more_is_better=True),
+    "intersection": Shown("mass in common", scores.intersection, _SHARES, more_is_better=True),
 }
 
 

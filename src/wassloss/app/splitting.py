@@ -1,12 +1,15 @@
-"""Rows to learn from and rows to judge by."""
+"""Rows to train on, and rows to judge by."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
+
+if TYPE_CHECKING:
+    from wassloss.app.examples import Examples
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
 
@@ -61,3 +64,24 @@ def check_known(train: NDArray[Any], held: NDArray[Any]) -> None:
             f"y must have every class in the rows to train on, got {unknown[0].item()!r} only in "
             "rows held out; pass classes=[...] (--order), or hold out other rows"
         )
+
+
+def divided(examples: Examples, share: float, seed: int) -> dict[str, NDArray[np.int64]]:
+    """The parts of examples, with a part ``"test"`` if a share is to be held out."""
+    parts = examples.parts
+    if parts and "train" not in parts:
+        raise ValueError(
+            f"data with parts must have a part named train, got {', '.join(parts)}: rename one of "
+            "them, or leave parts out to train on everything; if the column 'part' says something "
+            "else, rename it"
+        )
+    if "test" in parts and examples.groups is not None:
+        others = [rows for name, rows in parts.items() if name != "test"]
+        check_apart(examples.groups, np.concatenate(others), parts["test"])
+    if not share or "test" in parts:
+        return parts
+    rows = parts.get("train", np.arange(len(examples)))
+    classes = None if examples.ids is None else examples.y[rows]
+    groups = None if examples.groups is None else examples.groups[rows]
+    train, held = held_out(classes, len(rows), share, groups, seed)
+    return {**parts, "train": rows[train], "test": rows[held]}

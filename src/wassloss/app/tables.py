@@ -124,7 +124,9 @@ def _check_kinds(frame: pd.DataFrame, first: pd.DataFrame) -> None:
     for name in first.columns:
         kinds = [part[name].dtype for part in (first, frame) if part[name].notna().any()]
         if len({kind.kind in "iufb" for kind in kinds}) > 1:
-            raise ValueError(f"column {str(name)!r} must hold {kinds[0]}, as before, got {kinds[1]}")
+            raise ValueError(
+                f"column {str(name)!r} must hold {kinds[0]}, as before, got {kinds[1]}"
+            )
 
 
 def _clipart() -> Table:

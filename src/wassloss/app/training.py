@@ -1,179 +1,184 @@
-"""From a task to a fitted classifier in a directory."""
+"""From a table to a fitted model, and its scores on the rows that were held out."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from wassloss._files import begins, check_replaceable, remove_leftovers
-from wassloss.data import Dataset
-from wassloss.data.fingerprints import Fingerprints
+from wassloss.app._messages import warn
+from wassloss.app.encoding import Encoder
+from wassloss.app.evaluation import ExampleScores, evaluate
+from wassloss.app.examples import PARTS, Examples, ReadOptions, read_examples
+from wassloss.app.fingerprints import Fingerprints
+from wassloss.app.labels import numbers
+from wassloss.app.metrics import Metric, read_metric
+from wassloss.app.model import TableModel
+from wassloss.app.splitting import check_known, divided
+from wassloss.app.tables import Table
 from wassloss.estimators import WassersteinClassifier
-from wassloss.estimators.model_file import pack
-from wassloss.ground import GroundMetric
-from wassloss.runs import directory as files
-from wassloss.runs.evaluation import ExampleScores, evaluate
-from wassloss.runs.task import Task, fingerprint
-from wassloss.training.checkpoints import checkpoint_paths
-from wassloss.training.directory_lock import check_not_in_use, owned
-from wassloss.training.run import versions
-
-Fitted = tuple[files.TrainedRun, float, dict[str, ExampleScores]]
+from wassloss.ground import Discrete, GroundMetric
 
 
-def fit(
-    task: Task,
-    params: Mapping[str, Any],
-    out: Path,
+@dataclass(frozen=True)
+class Fitted:
+    """A model that was fitted to a table.
+
+    Attributes:
+        model: fitted to the rows that were not held out.
+        scores: on the parts ``"validation"`` and ``"test"``, if there are any.
+        seconds: that the fit took.
+    """
+
+    model: TableModel
+    scores: dict[str, ExampleScores]
+    seconds: float
+
+
+class Task(NamedTuple):
+    """Examples, and the metric and the classes as `WassersteinClassifier` takes them."""
+
+    examples: Examples
+    metric: GroundMetric | str | None
+    classes: NDArray[Any] | None
+
+
+def fit_table(
+    table: Table,
+    metric: Metric | str = None,
     *,
-    resume: bool = False,
+    options: ReadOptions | None = None,
+    params: Mapping[str, Any] | None = None,
+    test: float = 0.0,
+    seed: int = 0,
     device: str = "cpu",
-    checkpoint_every: int = 1000,
 ) -> Fitted:
-    """Fit `WassersteinClassifier(**params)` to the data of a task, and keep it in a directory.
-
-    Nothing is written before the data, the parameters and the directory have been checked.
+    """Fit `WassersteinClassifier(**params)` to a table.
 
     Args:
-        task: what to learn.
-        params: of the classifier, but for metric, classes, device and random_state.
-        out: where the run goes; see :mod:`wassloss.runs`.
-        resume: continue the run that is there, which must be of this task: small steps from their
-            newest checkpoint, L-BFGS from its beginning. The outcome is the same.
-        device: such as ``"cuda"``.
-        checkpoint_every: steps between checkpoints.
-
-    Returns:
-        The run, the seconds that it took, and its scores on the parts that were held out, if any.
+        table: from :func:`~wassloss.app.tables.read_table`, or a frame's `Table.of`.
+        metric: a ground metric, what :func:`~wassloss.app.metrics.read_metric` reads, or None for
+            the one of a built-in table.
+        options: what the user says of the columns.
+        params: of the classifier, except metric, classes, device and random_state.
+        test: share of the examples to hold out, if there is no part ``"test"``.
+        seed: for the split and the model.
+        device: where to train.
 
     Raises:
-        ValueError: task, parameters and data do not fit together, or not the run that is there.
-        DirectoryInUseError: another process is training there.
-        KeyboardInterrupt: on Ctrl-C, after small steps have been saved.
+        ValueError: table, metric and parameters do not fit together.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": range(40), "fur": 20 * ["long", "short"]})
+    >>> frame["label"] = frame["size"] // 20
+    >>> fitted = fit_table(Table.of(frame.sample(frac=1, random_state=0)), "ordinal", test=0.25)
+    >>> fitted.model.labels, fitted.scores["test"].count
+    (('0', '1'), 10)
     """
-    _check_free(out, resume)
-    old = files.read_config(out) if resume and (out / files.CONFIG).exists() else None
-    # With lists for tuples, as JSON has them.
-    asked = json.loads(json.dumps({"task": task.config(), "params": dict(params)}))
-    if old is not None:
-        _check_settings(old, asked, out)
-    data, metric, classes = task.examples()
-    new: dict[str, Any] = {
-        **asked,
-        "metric": repr(metric),
-        "fingerprints": {"training data": fingerprint(data)},
-        "versions": versions() | {"numpy": np.__version__},
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "files": {},
-    }
-    if isinstance(metric, GroundMetric):
-        new["fingerprints"]["ground metric"] = fingerprint(metric)
-    if old is not None:
-        for what, found in new["fingerprints"].items():
-            if old["fingerprints"].get(what) != found:
-                raise ValueError(
-                    f"{out} cannot be continued: its {what} changed after it began; restore it, "
-                    "or train in another directory"
-                )
-        if files.LOG in old["files"] and (out / files.LOG).exists():
-            files.read_checked(out, files.LOG, old)  # the run's lines follow those that are there
-    model = WassersteinClassifier(
-        metric, classes=classes, random_state=task.seed, device=device, **params
+    options = options or ReadOptions()
+    if not 0 <= test < 1:
+        raise ValueError(f"test must be at least 0 and less than 1, got {test}")
+    task = read_task(table, metric, options)
+    params = dict(params or {})
+    classifier = WassersteinClassifier(
+        task.metric, classes=task.classes, random_state=seed, device=device, **params
     )
-    own, began = data.part("train") if data.parts else data, time.monotonic()
-    prepared = model._prepared(*model._examples(own.features.numpy(), own.y, None))
-
-    def begin() -> None:
-        remove_leftovers(out)
-        files.write_run(out, new if old is None else {**old, "files": {}}, {})
-
-    with owned(out):
-        _check_free(out, resume)  # again, now that no other process can write
-        if old is not None and files.read_config(out) != old:
-            raise ValueError(f"{out} was changed by another run while this one was starting")
-        model._train(
-            *prepared,
-            begin=begin,
-            checkpoint_every=checkpoint_every,
-            progress=None,
-            directory=out,
-            resume=resume,
+    examples = replace(task.examples, parts=divided(task.examples, test, seed))
+    train = examples.parts.get("train", np.arange(len(examples)))
+    if "test" in examples.parts:
+        check_classes(task, train, examples.parts["test"])
+    unused = [name for name in examples.parts if name not in PARTS]
+    if unused and "train" in examples.parts:
+        warn(
+            f"parts that are not used: {', '.join(unused)}; train is trained on, test and "
+            "validation are scored"
         )
-        model.table_, model.trained_on_ = task.columns_of(data), Fingerprints.of(own.features)
-        model.device = "cpu"
-        model.model_.cpu()
-        return _finish(files.TrainedRun(model, out, files.read_config(out)), data, began)
-
-
-def _finish(run: files.TrainedRun, data: Dataset, began: float) -> Fitted:
-    """Write the fitted classifier, and its scores on what was held out."""
+    began = time.monotonic()
+    encoder = Encoder.fit(
+        examples.table, train, strict=options.missing == "error", ignored=examples.ignored
+    )
+    own = examples.take(train)
+    features = encoder.transform(own.table)
+    classifier.fit(features, own.y)
+    classifier.device = "cpu"
+    classifier.model_.cpu()
+    origin = {
+        "made_by": "train",
+        "data": str(Path(table.source).resolve()) if Path(table.source).exists() else table.source,
+        "options": asdict(options),
+        "label_column": examples.label_column,
+        "test": test,
+        "seed": seed,
+        "metric": repr(task.metric),
+        "settings": {name: _plain(value) for name, value in params.items()},
+    }
+    model = TableModel(classifier, encoder, Fingerprints.of(features), origin)
     seconds = time.monotonic() - began
-    found = {  # with labels in the order of the metric, not that of the file
-        part: evaluate(run, data.part(part).with_labels(run.labels))
+    scores: dict[str, ExampleScores] = {
+        part: evaluate(model, in_order_of(model, examples.take(examples.parts[part])))
         for part in ("validation", "test")
-        if part in data.parts
+        if part in examples.parts
     }
-    summary = {
-        "training": {"n_iter": run.model.n_iter_, "seconds": seconds},
-        "parts": {part: own.to_json() for part, own in found.items()},
-    }
-    written = {
-        files.MODEL: pack(run.model),
-        files.SCORES: (json.dumps(summary, indent=1) + "\n").encode(),
-    }
-    if (run.path / files.LOG).exists():
-        written[files.LOG] = (run.path / files.LOG).read_bytes()
-    files.write_run(run.path, run.config, written)
-    return run, seconds, found
+    return Fitted(model, scores, seconds)
 
 
-def _check_free(path: Path, resume: bool) -> None:
-    """Refuse to train over a run, or to continue from checkpoints of unknown origin.
+def read_task(table: Table, metric: Metric | str, options: ReadOptions) -> Task:
+    """The examples of a table, with labels in the order of the metric, where it has one.
 
-    Without a checkpoint or a model there is no run that could be lost.
+    Raises:
+        ValueError: the order of the labels is not known, or there is no metric.
     """
-    held = checkpoint_paths(path) or (path / files.MODEL).exists()
-    if held and not resume:
-        check_not_in_use(path)  # its error says more
+    ground = table.metric if metric is None else read_metric(metric, options.order)
+    if ground is None:
         raise ValueError(
-            f"{path} holds a trained model already: pass resume (--resume) to continue a run, or "
-            "choose another directory"
+            f"{table.source} comes without a ground metric: pass metric (--metric), which is "
+            "ordinal, discrete or a file"
         )
-    if held and not (path / files.CONFIG).exists():
+    fixed = None if isinstance(ground, str) else ground
+    names = options.order if fixed is None or fixed.labels is None else fixed.labels
+    examples = read_examples(table, replace(options, order=names))
+    any_order = ground == "discrete" or isinstance(fixed, Discrete)
+    if names is None and not any_order and numbers(examples.labels) is None:
+        first = ",".join(examples.labels[:6])
         raise ValueError(
-            f"{path} holds a model or checkpoints, but no {files.CONFIG} that says what of: choose "
-            "another directory, or restore it"
+            f"the order of the labels is not known, because {table.source} only names them: pass "
+            f"order, such as --order {first}{',…' if len(examples.labels) > 6 else ''}"
         )
-    if not held and not (resume and (path / files.CONFIG).exists()):
-        _check_ours(path)
+    by_id = fixed is not None and names is None  # numbers are ids of a metric without names
+    if by_id and examples.ids is None:
+        every = tuple(str(i) for i in range(fixed.size))  # type: ignore[union-attr]
+        examples = read_examples(table, replace(options, order=every))
+    made = None if ground == "discrete" else ground
+    return Task(examples, made, None if by_id else examples.classes)
 
 
-def _check_ours(path: Path) -> None:
-    """Refuse files that a new run would replace or remove, unless they are those of a run.
-
-    What it writes last says which files are its own, apart from the log.
-    """
-    try:
-        own = files.read_config(path)["files"]
-    except (OSError, ValueError):
-        own = {}
-        check_replaceable(path / files.CONFIG, "the configuration of a run", lambda _: False)
-    check_replaceable(path / files.SCORES, "the scores of a run", lambda _: files.SCORES in own)
-    check_replaceable(path / files.LOG, "the log of a run", begins(rb'\{"step": '))
+def check_classes(task: Task, train: NDArray[np.int64], held: NDArray[np.int64]) -> None:
+    """Refuse a class that only rows held out have, where the classes make the metric."""
+    examples = task.examples
+    made = task.metric is None or isinstance(task.metric, str)
+    if made and examples.ids is not None:
+        check_known(examples.y[train], examples.y[held])
 
 
-def _check_settings(old: dict[str, Any], asked: dict[str, Any], path: Path) -> None:
-    """Refuse to continue a run with other settings."""
-    for kind, values in asked.items():
-        for name, value in values.items():
-            if old[kind].get(name) != value:
-                raise ValueError(
-                    f"{path} was trained with {name} {old[kind].get(name)!r}, and cannot be "
-                    f"continued with {value!r}"
-                )
+def in_order_of(model: TableModel, examples: Examples) -> Examples:
+    """The same examples, with labels in the order of a model's metric."""
+    if examples.labels == model.labels:
+        return examples
+    place = {name: i for i, name in enumerate(model.labels)}
+    order = np.array([place[name] for name in examples.labels])
+    if examples.ids is not None:
+        return replace(examples, ids=order[examples.ids], labels=model.labels)
+    own: Any = examples.weights
+    entries = own.data, order[own.indices], own.indptr
+    weights = sparse.csr_array(entries, shape=(len(examples), len(model.labels)))
+    return replace(examples, weights=weights, labels=model.labels)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

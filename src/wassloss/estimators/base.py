@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_count, check_number, check_strength
-from wassloss.files import write_file
 from wassloss.estimators.inputs import (
     check_squares,
     fit_scaler,
@@ -29,6 +28,7 @@ from wassloss.estimators.inputs import (
 )
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import pack, unpack
+from wassloss.files import write_file
 from wassloss.ground import GroundMetric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target

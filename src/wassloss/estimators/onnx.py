@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from wassloss import __version__
-from wassloss.files import write_file
 from wassloss.estimators.classifier import WassersteinClassifier
+from wassloss.files import write_file
 
 _OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
 _MOST_LABELS = 4096  # whose table of costs, of 128 MB, goes into the file
