@@ -252,7 +252,8 @@ def _targets(
         none = np.add.reduceat(masses, counts.cumsum() - counts) == 0
         columns.refuse(weights, none, "a positive number", place)
     ends = np.concatenate([[0], counts.cumsum()])
-    made = sparse.csr_array((masses, ids, ends), shape=(len(values), len(labels)))
+    shape = (len(values), len(labels))
+    made = sparse.csr_array((masses, ids, ends), shape=shape, copy=True)  # frames are read-only
     made.sum_duplicates()
     made.eliminate_zeros()
     return None, made, labels

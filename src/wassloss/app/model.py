@@ -13,11 +13,12 @@ the file's metadata         what becomes of the other columns and where the mode
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.app._files import check_replaceable, is_model
+from wassloss.app._messages import columns as listed
 from wassloss.app.fingerprints import Fingerprints, Overlap
 from wassloss.app.labels import plain
 from wassloss.app.tables import Table, is_frame
@@ -87,9 +89,29 @@ class TableModel:
 
     def features(self, X: Any) -> Any:
         """What the classifier takes, given a frame, a table or an array."""
-        if self.encoder is not None and (isinstance(X, Table) or is_frame(X)):
-            return self.encoder.transform(X if isinstance(X, Table) else Table.of(X))
-        return X.frame if isinstance(X, Table) else X
+        if not (isinstance(X, Table) or is_frame(X)):
+            return X if self.encoder is None else self._named(X)
+        from wassloss.app.encoding import Encoder
+
+        table = X if isinstance(X, Table) else Table.of(X)
+        encoder = self.encoder
+        if encoder is None:  # an estimator that was fitted to numbers alone
+            names = getattr(self.classifier, "feature_names_in_", None)
+            encoder = Encoder.of_numbers(table, names, self.classifier.n_features_in_)
+        found = encoder.transform(table)
+        return found if hasattr(self.classifier, "feature_names_in_") else found.to_numpy()
+
+    def _named(self, X: Any) -> Any:
+        """Numbers in the order of the columns that the model was trained on, with their names."""
+        import pandas as pd
+
+        columns, array = cast("Encoder", self.encoder).columns, np.asarray(X)
+        if array.ndim != 2 or array.shape[1] != len(columns) or array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"X must be a data frame with {listed(columns)}, or an array of as many numbers, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        return self.features(pd.DataFrame(array, columns=list(columns)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """One class per row, by the decision rule of the classifier."""
@@ -120,8 +142,6 @@ class TableModel:
 
     def with_decision(self, decision: str) -> TableModel:
         """The same model with another rule for its answer: ``"probable"`` or ``"least_cost"``."""
-        import copy
-
         other = copy.copy(self.classifier)
         other.decision = decision
         return replace(self, classifier=other)

@@ -141,7 +141,7 @@ def _clipart() -> Table:
     pairs = zip(data.target.indices, used, strict=True)
     more = {
         "labels": [[data.target_names[i] for i in ids[own]] for ids, own in pairs],
-        "part": pd.Series("test", frame.index).where(frame.index.isin(data.test), "train"),
+        "part": pd.Series("test", frame.index).where(frame.index.isin(data.test.numpy()), "train"),
         "group": data.groups.numpy(),
     }
     return Table(frame.assign(**more), "clipart", metric=data.metric, group="group")
