@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import wassloss as wl
-from tests.data.tables import saved as saved
-from tests.data.tables import split
-from tests.training.problems import grades, tags
 from wassloss.app.cli.app import app
+from wassloss.app.model import TableModel, load_model
 
 NAMES = ("awful", "bad", "fair", "good", "superb")  # alphabetical, and in their order
 METRIC = wl.ground.Ordinal(5, labels=NAMES)
+FEATURES = [f"x{i}" for i in range(6)]
 
 
 def wassloss(*words: object) -> Result:
@@ -87,20 +87,49 @@ def process(*words: object, warn: str = "error", **options: Any) -> subprocess.P
     )
 
 
-def tagged(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data.Dataset:
-    """Examples with one to three labels; 120 to train on, 40 to validate, 40 to test."""
-    x, y = tags()
-    data = wl.data.Dataset(x, y, label_names=names, label_count=5)
-    if not parts:
-        return data
-    return split(data, {"train": 0.6, "validation": 0.2, "test": 0.2})
+def graded(parts: bool = True, names: tuple[str, ...] = NAMES) -> pd.DataFrame:
+    """Examples with one label each; 120 to train on, 40 to validate, 40 to test."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 6)).astype(np.float32)
+    scores = x @ rng.normal(size=(6, 5)) + rng.normal(size=(200, 5))
+    frame = pd.DataFrame(x, columns=FEATURES)
+    frame["label"] = np.array(names)[scores.argmax(1)]
+    if parts:
+        frame["part"] = rng.permutation(np.repeat(["train", "validation", "test"], [120, 40, 40]))
+    return frame
 
 
-def graded(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data.Dataset:
-    """Examples with one label each."""
-    x, y = grades()
-    data = wl.data.Dataset(x, y, label_names=names, label_count=5)
-    return split(data, {"train": 0.6, "validation": 0.2, "test": 0.2}) if parts else data
+def tagged(parts: bool = True, names: tuple[str, ...] = NAMES) -> pd.DataFrame:
+    """The same with one to three labels each, of equal weights."""
+    frame = graded(parts, names)
+    number = np.random.default_rng(1).integers(1, 4, size=len(frame))
+    first = frame.pop("label").map(names.index)
+    frame["labels"] = [
+        [names[(i + j) % 5] for j in range(n)] for i, n in zip(first, number, strict=True)
+    ]
+    frame["weights"] = [[1 / n] * n for n in number]
+    return frame
+
+
+def target_of(frame: pd.DataFrame, names: tuple[str, ...] = NAMES) -> Any:
+    """The labels of examples, as losses and scores take them."""
+    if "label" in frame:
+        return torch.tensor([names.index(name) for name in frame["label"]])
+    weights = torch.zeros(len(frame), len(names), dtype=torch.float64)
+    for i, (own, shares) in enumerate(zip(frame["labels"], frame["weights"], strict=True)):
+        weights[i, [names.index(name) for name in own]] = torch.tensor(shares, dtype=torch.float64)
+    return weights
+
+
+def saved(frame: pd.DataFrame, path: Path) -> Path:
+    """A table in a file, of the format that the suffix says."""
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+        return path
+    lists = [name for name in ("labels", "weights") if name in frame]
+    joined = {name: frame[name].map(lambda cell: ";".join(map(str, cell))) for name in lists}
+    frame.assign(**joined).to_csv(path, index=False)
+    return path
 
 
 def wine_table(path: Path) -> Path:
@@ -118,12 +147,12 @@ def wine_table(path: Path) -> Path:
     return path
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    """What a run has learned."""
-    return wl.load(run).model_.state_dict()
+def opened(path: Path) -> TableModel:
+    """The model in a file."""
+    return load_model(path)
 
 
 def same_weights(one: Path, other: Path) -> bool:
-    """Whether two runs learned the same, bit for bit."""
-    a, b = weights(one), weights(other)
+    """Whether two models learned the same, bit for bit."""
+    a, b = (load_model(path).classifier.model_.state_dict() for path in (one, other))
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)

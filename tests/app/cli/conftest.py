@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`compare` chooses by one fold: it is in `tests/estimators` that its choice matters."""
-    monkeypatch.setattr("wassloss.estimators.comparison._MANY", 1)
+    """`compare` chooses by one fold: what it chooses is tested in `tests/app/comparison`."""
+    monkeypatch.setattr("wassloss.app.comparison.tuning._MANY", 1)

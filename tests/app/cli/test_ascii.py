@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
-import torch
 from typer.testing import CliRunner, Result
 
 import wassloss as wl
 from tests.app.cli.commands import process, saved
-from tests.data.tables import split
 from wassloss.app.cli.app import app
 
 NAMES = ("blé", "Ö", "λ", "x")
@@ -18,11 +18,11 @@ QUICK = ("--tol", 0.1)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("ascii")
-    x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-    data = wl.data.Dataset(
-        x, x.argmax(1), metric=wl.ground.Ordinal(4, labels=NAMES), label_names=NAMES
-    )
-    saved(split(data, {"train": 0.6, "test": 0.4}), place / "data.parquet")
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    frame["label"] = np.array(NAMES)[x.argmax(1)]
+    frame["part"] = np.repeat(["train", "test"], [36, 24])
+    saved(frame, place / "data.parquet")
     wl.ground.Ordinal(4, labels=NAMES).save(place / "metric.npz")
     (place / "taxonomy.csv").write_text("name,parent\nblé,\nÖ,blé\nλ,blé\n", encoding="utf-8")
     words = (
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--metric",
         place / "metric.npz",
         "--out",
-        place / "run",
+        place / "m.wassloss",
     )
     (place / "wrong.csv").write_text("u,label\n1,blé\nÖ,λ\n", encoding="utf-8")
     assert ascii_only(*words, *QUICK).exit_code == 0
@@ -47,12 +47,12 @@ def ascii_only(*words: object) -> Result:
 @pytest.mark.parametrize(
     "line",
     [
-        "train {0}/data.parquet --metric {0}/metric.npz --out {0}/other --tol 0.1",
-        "evaluate {0}/run",
-        "evaluate {0}/run --json",
-        "predict {0}/run {0}/data.parquet --top 4",
-        "report {0}/run --out {0}/report.html",
-        "metric build --tree {0}/taxonomy.csv --out {0}/tree.npz",
+        "train {0}/data.parquet --metric {0}/metric.npz --out {0}/other.wassloss --tol 0.1",
+        "evaluate {0}/m.wassloss",
+        "evaluate {0}/m.wassloss --json",
+        "predict {0}/m.wassloss {0}/data.parquet --top 4",
+        "report {0}/m.wassloss --out {0}/report.html",
+        "metric show {0}/taxonomy.csv",
         "metric show {0}/metric.npz --near blé",
         "metric show clipart",
         pytest.param("demo --quick --seeds 2 --out {0}/demo", marks=pytest.mark.slow),
@@ -78,7 +78,7 @@ def test_errors(folder: Path) -> None:
 
 
 def test_what_ascii_lacks_is_escaped(folder: Path) -> None:
-    said = ascii_only("evaluate", folder / "run").stdout
+    said = ascii_only("evaluate", folder / "m.wassloss").stdout
     assert r"\xb1 s.e." in said
     assert r"accuracy \u2191" in said
     shown = ascii_only("metric", "show", folder / "metric.npz").stdout
@@ -86,7 +86,7 @@ def test_what_ascii_lacks_is_escaped(folder: Path) -> None:
 
 
 def test_predictions_are_escaped_too(folder: Path) -> None:
-    said = ascii_only("predict", folder / "run", folder / "data.parquet", "-k", 4).stdout
+    said = ascii_only("predict", folder / "m.wassloss", folder / "data.parquet", "-k", 4).stdout
     assert {r"bl\xe9", r"\xd6", r"\u03bb"} <= set(said.replace("\n", ",").split(","))
 
 
@@ -101,7 +101,7 @@ def test_predictions_are_escaped_too(folder: Path) -> None:
 def test_processes(settings: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    commands = [("metric", "show", folder / "metric.npz"), ("evaluate", folder / "run")]
+    commands = [("metric", "show", folder / "metric.npz"), ("evaluate", folder / "m.wassloss")]
     for words in commands:
         started = process(*words)
         out, said = started.communicate(timeout=100)
@@ -111,6 +111,6 @@ def test_processes(settings: dict[str, str], folder: Path, monkeypatch: pytest.M
 
 
 def test_a_terminal_that_holds_more_is_left_as_it_is(folder: Path) -> None:
-    said = CliRunner().invoke(app, ["evaluate", str(folder / "run")]).stdout
+    said = CliRunner().invoke(app, ["evaluate", str(folder / "m.wassloss")]).stdout
     assert "± s.e." in said
     assert "accuracy ↑" in said

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wassloss as wl
-from tests.app.cli.commands import failed, ok, wine_table
-from wassloss.training.directory_lock import owned
+from tests.app.cli.commands import failed, ok, opened, wine_table
 
-pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
+pytestmark = pytest.mark.filterwarnings("default::wassloss.app._messages.DataWarning")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +21,7 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wine_table(tmp_path_factory.mktemp("table") / "wine.csv")
 
 
+MODEL = "model.wassloss"
 WORDS = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
 
 
@@ -53,7 +52,11 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
         assert f'<section id="{name}">' in page
     assert len(found["rows"]) == 7
 
-    plain = ok("predict", out, wine, "--top", 2).stdout.splitlines()
+    assert {path.name for path in out.iterdir()} == {"comparison.json", MODEL, "report.html"}
+
+    model = out / MODEL
+    assert f"Use it: wassloss predict {out} NEW.csv" in done.stdout
+    plain = ok("predict", model, wine, "--top", 2).stdout.splitlines()
     assert plain[0] == "row,label_1,probability_1,label_2,probability_2"
     assert len(plain) == 241
     with wine.open() as file:
@@ -64,85 +67,47 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
         writer = csv.DictWriter(file, order, extrasaction="ignore")
         writer.writeheader()
         writer.writerows({**row, "extra": "x"} for row in rows)
-    assert ok("predict", out, shuffled, "--top", 2).stdout.splitlines() == plain
+    assert ok("predict", model, shuffled, "--top", 2).stdout.splitlines() == plain
     answers = [line.split(",")[1] for line in plain[1:]]
     assert np.mean([a == row["grade"] for a, row in zip(answers, rows, strict=True)]) > 0.7
 
 
 def test_its_model_is_like_any_other(wine: Path, tmp_path: Path) -> None:
-    """Every command, and Python, take the directory, or the file in it."""
-    pandas = pytest.importorskip("pandas")
+    """Every command, and Python, take the file."""
     out, page = tmp_path / "cmp", tmp_path / "report.html"
     done = ok("compare", wine, *WORDS, "--drop", "id", "--jobs", 1, "--out", out)
-    saved = json.loads((out / "comparison.json").read_text())["saved"]
+    about = json.loads((out / "comparison.json").read_text())
+    saved, path = about["saved"], out / MODEL
     assert f"Model: {saved['loss']}, {saved['decision'].replace(' ', '-')} label" in done.stdout
-    frame = pandas.read_csv(wine)
-    with wine.open() as file:
-        rows = list(csv.DictReader(file))
+    frame = pd.read_csv(wine)
     new = tmp_path / "new.csv"
-    with new.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows({**row, "acid": f"{i / 100}"} for i, row in enumerate(rows))
-    for path in (out, out / "model.safetensors"):
-        model = wl.load(path)
-        assert isinstance(model, wl.WassersteinClassifier)
-        assert model.decision == saved["decision"].replace(" ", "_")
-        assert model.alpha == saved["settings"]["alpha"]
-        answers = model.predict(frame[frame.columns[::-1]])
-        lines = ok("predict", path, wine, "--top", 1).stdout.splitlines()[1:]
-        assert [line.split(",")[1] for line in lines] == answers.tolist()
-        told = json.loads(ok("evaluate", path, wine, "--json").stdout)
-        right = model.classes_[model.predict_proba(frame).argmax(1)] == [r["grade"] for r in rows]
-        assert told["scores"]["accuracy"] == pytest.approx(right.mean())
-        assert "was trained on 240 of 240 rows" in failed("report", path, "--data", wine)
-        ok("report", path, "--data", new, "--out", page)
-        assert f"is {type(model).__name__}(" in page.read_text()
+    frame.assign(acid=np.arange(len(frame)) / 100).to_csv(new, index=False)
+    model = opened(path)
+    assert model.origin["answer"] == about["answer"]
+    assert model.classifier.decision == saved["decision"].replace(" ", "_")
+    assert model.classifier.alpha == saved["settings"]["alpha"]
+    answers = wl.load(path).predict(frame[frame.columns[::-1]])
+    lines = ok("predict", path, wine, "--top", 1).stdout.splitlines()[1:]
+    assert [line.split(",")[1] for line in lines] == answers.tolist()
+    told = json.loads(ok("evaluate", path, wine, "--json").stdout)
+    right = model.classes_[model.predict_proba(frame).argmax(1)] == frame["grade"]
+    assert told["scores"]["accuracy"] == pytest.approx(right.mean())
+    assert "was trained on 240 of 240 rows" in failed("report", path, "--data", wine)
+    ok("report", path, "--data", new, "--out", page)
+    assert "is WassersteinClassifier(" in page.read_text()
     for command in ("evaluate", "report"):
-        assert "fitted to all its rows: say what to judge it on" in failed(command, out)
-
-
-def test_runs_and_comparisons_do_not_overwrite_each_other(wine: Path, tmp_path: Path) -> None:
-    run, cmp = tmp_path / "run", tmp_path / "cmp"
-    for path, name in ((run, "config.json"), (cmp, "model.safetensors")):
-        path.mkdir()
-        (path / name).write_text("{}")
-    assert f"{run} holds a run" in failed("compare", wine, *WORDS, "--out", run)
-    assert f"{cmp} holds a trained model already" in failed("train", wine, *WORDS, "--out", cmp)
-    said = failed("train", wine, *WORDS, "--resume", "--out", cmp)
-    assert f"{cmp} holds a model or checkpoints, but no config.json" in said
-
-
-def test_a_directory_in_use_is_refused_and_left_alone(wine: Path, tmp_path: Path) -> None:
-    out, holds, may_end = tmp_path / "cmp", threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with owned(out):
-            holds.set()
-            may_end.wait(60)
-
-    other = threading.Thread(target=hold)
-    other.start()
-    try:
-        assert holds.wait(60)
-        before = sorted(out.iterdir())
-        assert f"is in use by process {os.getpid()} on" in failed(
-            "compare", wine, *WORDS, "--drop", "id", "--out", out
-        )
-        assert sorted(out.iterdir()) == before
-    finally:
-        may_end.set()
-        other.join()
+        assert "fitted to all its rows: say what to judge it on" in failed(command, path)
 
 
 def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
     out = tmp_path / "cmp"
     words = ("--features", "acid,cellar", "--model", "linear", "--jobs", 1, "--out", out)
-    assert "4 features" in ok("compare", wine, *WORDS, *words).stdout
-    assert [column.name for column in wl.load(out).table_.columns] == ["acid", "cellar"]
+    ok("compare", wine, *WORDS, *words)
     new = tmp_path / "new.csv"
+    new.write_text("acid,cellar\n1.0,old\n")
+    ok("predict", out / MODEL, new)
     new.write_text("acid\n1.0\n")
-    assert "it lacks the column 'cellar'; it has" in failed("predict", out, new)
+    assert "it lacks the column 'cellar'; it has" in failed("predict", out / MODEL, new)
 
 
 def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:
@@ -164,8 +129,7 @@ def test_the_part_to_test_on_is_held_out(tmp_path: Path) -> None:
     rows = [f"{x:.3f},{int(x > 0)},{'test' if i < 30 else 'train'}" for i, x in values]
     data, out = tmp_path / "x.csv", tmp_path / "cmp"
     data.write_text("\n".join(["x,label,part", *rows]))
-    done = ok("compare", data, "--jobs", 1, "--out", out)
-    assert "30 rows are held out" in done.stdout
+    ok("compare", data, "--jobs", 1, "--out", out)
     assert "90 rows to learn from; 30 rows" in (out / "report.html").read_text()
     data.write_text(data.read_text().replace("train", "engine").replace("test", "wheel"))
     said = failed("compare", data, "--out", tmp_path / "other")

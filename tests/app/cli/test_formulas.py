@@ -9,7 +9,7 @@ import pytest
 import wassloss as wl
 from tests.app.cli.commands import ok
 
-pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
+pytestmark = pytest.mark.filterwarnings("default::wassloss.app._messages.DataWarning")
 LABELS = ["=cmd()", "+1 a", "-x", "@sum", "\tb", "plain", "a=b"]
 
 

@@ -15,6 +15,7 @@ QUICK = (  # forty steps
     *("--solver", "adam", "--max-iter", 5, "--batch-size", 20),
     *("--transport-weight", 0, "--test", 0.2),
 )
+OUT = "m.wassloss"
 
 
 def interrupted(when: str, *words: object) -> tuple[int, str, str]:
@@ -43,33 +44,28 @@ def data(tmp_path: Path) -> Path:
         "wassloss.app.cli.train",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("torch.nn", "numpy", "typer", "rich.console", "scipy.linalg")
+            for name in ("torch.nn", "numpy", "typer", "pandas", "scipy.linalg", "sklearn")
         ),
     ],
 )
 def test_while_it_imports(module: str, data: Path, tmp_path: Path) -> None:
-    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
+    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / OUT, *QUICK)
     assert interrupted(module, *words) == (130, "", "Interrupted.\n")
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / OUT).exists()
 
 
 @pytest.mark.slow
 def test_while_it_trains(data: Path, tmp_path: Path) -> None:
-    """Before there is a run, and once there is one, with what was saved and how to go on."""
-    run = tmp_path / "run"
-    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", run, *QUICK)
-    for when in ("data.csv.", "lightning_fabric"):
-        assert interrupted(when, *words) == (130, "", "Interrupted before the run began.\n")
-        assert not (run / "config.json").exists()
-    go_on = f"go on with: wassloss train --out {run} --resume\n"
-    for when, steps in (("log.jsonl.", 0), ("model.safetensors.", 40)):
-        code, out, said = interrupted(when, *words)
-        assert (code, out) == (130, "")
-        if when != "log.jsonl.":  # noted, and the first step is taken
-            assert said == f"Interrupted, saved after {steps} steps; {go_on}"
-        words = ("train", "--out", run, "--resume")
-    assert "5 passes over the data" in ok(*words).stdout
-    assert [path.name for path in run.glob(".*")] == [".wassloss.lock"]  # no temporary file
+    """Before the data are read, and while the model is written: no file, or a whole one."""
+    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / OUT, *QUICK)
+    before = set(tmp_path.iterdir())
+    code, out, said = interrupted("data.csv.", *words)
+    assert (code, out, said) == (130, "", "Interrupted.\n")
+    assert set(tmp_path.iterdir()) == before
+    code, _, said = interrupted(f"{OUT}.", *words)
+    assert (code, said) == (130, "Interrupted.\n")
+    assert set(tmp_path.iterdir()) <= {*before, tmp_path / OUT}  # no temporary file
+    ok(*words, "--overwrite")
 
 
 def test_while_it_compares(tmp_path: Path) -> None:
@@ -77,19 +73,19 @@ def test_while_it_compares(tmp_path: Path) -> None:
     rows = [f"{x:.3f},{int(x + rng.normal() > 0)}" for x in rng.normal(size=120)]
     (tmp_path / "data.csv").write_text("\n".join(["x,label", *rows]))
     words = ("compare", tmp_path / "data.csv", "--jobs", 1, "--out", tmp_path / "cmp")
-    code, _, said = interrupted("model.safetensors.", *words)
+    code, _, said = interrupted("model.wassloss.", *words)
     assert (code, said) == (130, "Interrupted.\n")
-    ok(*words)
+    ok(*words, "--overwrite")
     left = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert left == {".wassloss.lock", "comparison.json", "model.safetensors", "report.html"}
+    assert left == {"comparison.json", "model.wassloss", "report.html"}
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param("evaluate {0}/run", marks=pytest.mark.slow),
-        "report {0}/run --out {0}/report.html",
-        pytest.param("predict {0}/run {0}/data.csv", marks=pytest.mark.slow),
+        pytest.param("evaluate {0}/m.wassloss", marks=pytest.mark.slow),
+        "report {0}/m.wassloss --out {0}/report.html",
+        pytest.param("predict {0}/m.wassloss {0}/data.csv", marks=pytest.mark.slow),
         pytest.param("metric show {0}/metric.npz", marks=pytest.mark.slow),
     ],
 )
@@ -97,7 +93,7 @@ def test_other_commands(line: str, tmp_path: Path) -> None:
     data = saved(tagged(), tmp_path / "data.csv")
     METRIC.save(tmp_path / "metric.npz")
     words = ("--metric", tmp_path / "metric.npz", "--tol", 0.1, "--transport-weight", 0)
-    ok("train", data, *words, "--out", tmp_path / "run")
+    ok("train", data, *words, "--out", tmp_path / OUT)
     when = "metric.npz." if "metric show" in line else "data.csv."
     found = interrupted(when, *(word.format(tmp_path) for word in line.split()))
     assert found == (130, "", "Interrupted.\n")
@@ -122,7 +118,7 @@ def test_a_command_that_was_told_to_ignore_it(
 ) -> None:
     """As `nohup` and shells do for what runs in the background."""
     monkeypatch.setenv("IGNORE_INTERRUPTS", "1")
-    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
+    words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / OUT, *QUICK)
     code, _, said = interrupted("torch", *words)
     assert code == 0, said
-    assert (tmp_path / "run" / "scores.json").exists()
+    assert (tmp_path / OUT).exists()

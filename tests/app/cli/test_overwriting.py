@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import wassloss as wl
 from tests.app.cli.commands import failed, ok
 
-pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
 WORDS = ("--metric", "ordinal", "--jobs", 1)
 
 
@@ -24,19 +22,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(table: Path) -> Path:
-    data = wl.data.read(table)
-    path = table.with_name("model.safetensors")
-    wl.WassersteinClassifier("ordinal").fit(data.features, data.y).save(path)
+    path = table.with_name("model.wassloss")
+    ok("train", table, "--metric", "ordinal", "--out", path)
     return path
 
 
 FOREIGN = {  # what others keep under these names
-    "model.safetensors": b'\x40\0\0\0\0\0\0\0{"weight":{"dtype":"F32","shape":[1],"data',
+    "model.wassloss": b'\x40\0\0\0\0\0\0\0{"weight":{"dtype":"F32","shape":[1],"data',
     "comparison.json": b'{"rows": 3}\n',
     "report.html": b"<!doctype html><title>Quarterly report</title>",
-    "config.json": b'{"architectures": ["BertModel"]}',
-    "scores.json": b'{"games": 3}\n',
-    "log.jsonl": b'{"time": 3}\n',
 }
 
 
@@ -49,7 +43,7 @@ def refused(path: Path, *words: object) -> None:
     assert {each: each.read_bytes() for each in path.parent.iterdir()} == before
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "comparison.json", "report.html"])
+@pytest.mark.parametrize("name", FOREIGN)
 def test_compare_replaces_nothing_of_others(name: str, table: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(FOREIGN[name])
     refused(tmp_path / name, "compare", table, *WORDS, "--out", tmp_path)
@@ -61,34 +55,32 @@ def test_compare_replaces_a_comparison_if_it_is_told_to(table: Path, tmp_path: P
     (tmp_path / "notes.txt").write_text("mine")
     ok(*words)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert f"{tmp_path} holds a model already: choose another directory" in failed(*words)
+    assert f"{tmp_path / 'model.wassloss'} holds a model already: choose another name" in failed(
+        *words
+    )
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     ok(*words, "--model", "mlp", "--overwrite")
     after = {path: path.read_bytes() for path in tmp_path.iterdir()}
     changed = {path.name for path in after if after[path] != before[path]}
-    assert changed == {"model.safetensors", "comparison.json", "report.html"}
+    assert changed == set(FOREIGN)
 
 
-@pytest.mark.parametrize("name", ["config.json", "scores.json", "log.jsonl"])
-@pytest.mark.parametrize("more", [(), ("--resume",)], ids=["new", "resumed"])
-def test_train_replaces_nothing_of_others(
-    name: str, more: tuple[str, ...], table: Path, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(FOREIGN[name])
-    words = ("train", table, "--metric", "ordinal", "--out", tmp_path, *more)
-    if more and name == "config.json":
-        assert "is not the configuration of a run" in failed(*words)
-        assert (tmp_path / name).read_bytes() == FOREIGN[name]
-    else:
-        refused(tmp_path / name, *words)
+def test_train_replaces_nothing_of_others(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.wassloss"
+    out.write_bytes(FOREIGN["model.wassloss"])
+    for more in ((), ("--overwrite",)):
+        refused(out, "train", table, "--metric", "ordinal", "--out", out, *more)
 
 
-def test_train_begins_again_where_a_run_had_only_begun(table: Path, tmp_path: Path) -> None:
-    words = ("train", table, "--metric", "ordinal", "--test", 0.2, "--out", tmp_path)
+def test_train_replaces_a_model_if_it_is_told_to(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.wassloss"
+    words = ("train", table, "--metric", "ordinal", "--out", out)
     ok(*words)
-    (tmp_path / "model.safetensors").unlink()  # a run without checkpoints, killed at its end
-    ok(*words)
-    assert wl.load(tmp_path).n_features_in_ == 1
+    before = out.read_bytes()
+    assert f"{out} holds a model already: choose another name with --out" in failed(*words)
+    assert out.read_bytes() == before
+    ok(*words, "--kl-weight", 2, "--overwrite")
+    assert out.read_bytes() != before
 
 
 Words = Callable[[Path, Path, Path], tuple[object, ...]]
@@ -97,10 +89,6 @@ OUTPUTS: dict[str, tuple[str, Words]] = {
     "predict": ("answers.csv", lambda m, t, out: ("predict", m, t, "--out", out)),
     "predict parquet": ("answers.parquet", lambda m, t, out: ("predict", m, t, "--out", out)),
     "export": ("model.onnx", lambda m, _, out: ("export", m, "--onnx", out)),
-    "metric build": (
-        "metric.npz",
-        lambda _, t, out: ("metric", "build", "--tree", t.with_name("tree.csv"), "--out", out),
-    ),
 }
 
 
@@ -113,7 +101,6 @@ def test_a_file_of_the_users_own_is_kept(
         pytest.importorskip("onnx")
     new = tmp_path / "new.csv"
     new.write_text("x,label\n0.11,0\n2.31,2\n1.01,1\n")
-    (tmp_path / "tree.csv").write_text("name,parent\ncat,animal\nrose,plant\n")
     name, words = OUTPUTS[command]
     out = tmp_path / name
     for content in (b"my own notes", table.read_bytes(), model.read_bytes()):

@@ -3,7 +3,7 @@
 import numpy as np
 
 import wassloss as wl
-from wassloss.estimators.comparison import Candidate
+from wassloss.app.comparison import Candidate
 from wassloss.app.report import Report
 from wassloss.app.report.page import Mistake
 from wassloss.scores.differences import Difference

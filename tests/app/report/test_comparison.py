@@ -1,20 +1,23 @@
 """The report of `wassloss compare`: what its mistakes are shown by."""
 
 import numpy as np
+import pandas as pd
 
-from wassloss.data.raw_table import Column, RawTable
-from wassloss.app.report.tables import described
+from wassloss.app.report.page import described
 
 
-def test_rows_are_described_by_their_columns() -> None:
-    columns = (
-        Column("acid", "number", gaps=True),
-        Column("cellar", "category", levels=("new", "old")),
+def test_rows_are_described_by_their_first_columns() -> None:
+    frame = pd.DataFrame(
+        {
+            "acid": [1.23456, np.nan, 3.0],
+            "cellar": ["old", "new", None],
+            "organic": [True, False, True],
+            "year": [2001, 2002, 2003],
+            "note": ["a", "b", "c"],
+        }
     )
-    raw = RawTable((*columns, Column("organic", "number")))
-    rows = np.array([[1.23456, 0, 0, 1, 1], [0.5, 1, 1, 0, 0], [3, 0, 0, 0, 1]])
-    assert [described(raw, row) for row in rows] == [
-        "acid 1.235, cellar old, organic 1",
-        "acid missing, cellar new, organic 0",
-        "acid 3, cellar missing, organic 1",
+    assert [described(frame.iloc[i]) for i in range(3)] == [
+        "acid 1.235, cellar old, organic True, year 2001",
+        "acid missing, cellar new, organic False, year 2002",
+        "acid 3, cellar missing, organic True, year 2003",
     ]

@@ -35,7 +35,8 @@ class OneLineErrors(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         options["standalone_mode"] = False
         with warnings.catch_warnings(), _escaping(sys.stdout), _escaping(sys.stderr):
-            warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
+            shown = set[str]()
+            warnings.showwarning = lambda message, *_: _warn_once(str(message), shown)
             try:
                 code = super().main(args, *rest, **options)
             except typer.Abort:
@@ -99,6 +100,13 @@ def _explain(error: Exception) -> int:
         message = f"{os.fspath(error.filename)}: {error.strerror.lower()}"
     _complain(f"error: {message}")
     return 1
+
+
+def _warn_once(message: str, shown: set[str]) -> None:
+    """Print a warning, unless it has been `shown`: a table may be encoded more than once."""
+    if message not in shown:
+        shown.add(message)
+        _complain(f"warning: {message}")
 
 
 def _complain(message: str) -> None:

@@ -18,7 +18,7 @@ EXAMPLE = (
     "Example: wassloss compare wine.csv --label-column grade --metric ordinal "
     "--order poor,fair,good --out cmp"
 )
-MODEL, REPORT, FOUND = "model.wassloss", "report.html", "comparison.json"
+REPORT, FOUND = "report.html", "comparison.json"
 
 
 @with_options(Data_and_labels=TABLE)
@@ -33,7 +33,7 @@ def compare(
     ] = "linear",
     test: Annotated[
         float,
-        option("The share of rows to hold out, unless there is a part test.", min=0.01, max=0.9),
+        option("The share of rows to hold out, unless there is a part test."),
     ] = 0.25,
     seed: Annotated[int, option("Random seed for the split and the models.", min=0)] = 0,
     jobs: Annotated[int, option("The number of processes; -1 for one per core.")] = -1,
@@ -49,13 +49,14 @@ def compare(
     with loading():
         from tqdm import tqdm
 
-        from wassloss.app._files import write_file
         from wassloss.app.comparison import compare_table
         from wassloss.app.examples import ReadOptions
         from wassloss.app.metrics import read_metric
+        from wassloss.app.model import NAME
         from wassloss.app.report import comparison_report, write_report
         from wassloss.app.tables import read_table
         from wassloss.estimators import FitWarning
+        from wassloss.files import write_file
 
     reading = ReadOptions(**parsed(TABLE, options))
     read = read_table(data)
@@ -86,7 +87,7 @@ def compare(
     about = {"answer": found.answer, "saved": saved, "header": header, "rows": rows}
     _check_free(out, overwrite)  # something may have come there since
     out.mkdir(parents=True, exist_ok=True)
-    found.best.save(out / MODEL)
+    found.best.save(out / NAME)
     write_file(out / FOUND, json.dumps(about, indent=1).encode())
     say(f"\n{found.answer}\n")
     narrow = [name.replace("mean ", "mean\n") for name in header]  # to fit 80 columns
@@ -94,7 +95,7 @@ def compare(
     say("change: in mean distance, from the first row, 95 % interval; unclear: 0 inside")
     write_report(comparison_report(compared), out / REPORT)
     say(f"\nModel: {kept.loss}, {kept.decision.replace(' ', '-')} label")
-    say(f"Use it: wassloss predict {out / MODEL} NEW.csv")
+    say(f"Use it: wassloss predict {out} NEW.csv")
     say(f"Report: {(out / REPORT).resolve()}")
 
 
@@ -102,8 +103,9 @@ def _check_free(out: Path, overwrite: bool) -> None:
     """Refuse a folder in which something would be lost."""
     with loading():
         from wassloss.app._files import begins, check_replaceable
+        from wassloss.app.model import NAME
         from wassloss.app.report import check_page
 
     check_replaceable(out / FOUND, "a comparison", begins(rb'\{\s*"answer": '))
     check_page(out / REPORT)
-    check_model(out / MODEL, overwrite)
+    check_model(out / NAME, overwrite)

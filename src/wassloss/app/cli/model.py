@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,9 +22,7 @@ PREDICT_EXAMPLE = "Example: wassloss predict wine.wassloss new.csv --top 3 --out
 EXPORT_EXAMPLE = "Example: wassloss export wine.wassloss --onnx wine.onnx"
 REPORT_EXAMPLE = "Example: wassloss report ce.wassloss wine.wassloss --out report.html"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
-_Model = Annotated[
-    Path, typer.Argument(help="A model file of train or compare, or a saved classifier.")
-]
+_Model = Annotated[Path, typer.Argument(help="What train or compare wrote, or a saved classifier.")]
 
 
 def evaluate(
@@ -117,6 +116,8 @@ def predict(
         import pandas as pd
 
         from wassloss.app._files import check_replaceable
+        from wassloss.app.examples import parts_of
+        from wassloss.app.labels import plain
         from wassloss.app.model import load_model
         from wassloss.app.tables import read_table
         from wassloss.files import write_file
@@ -126,30 +127,40 @@ def predict(
     opened = load_model(model)
     if decision is not None:
         opened = opened.with_decision("probable" if decision == "most-probable" else "least_cost")
-    names = list(opened.classes_.tolist())
+    names = {label: plain(label) for label in opened.classes_.tolist()}
     if top is not None and top > len(names):
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
     if escape_formulas:
-        names = [
-            f"'{name}" if isinstance(name, str) and name.startswith(_FORMULA) else name
-            for name in names
-        ]
+        names = {
+            label: f"'{name}" if isinstance(name, str) and name.startswith(_FORMULA) else name
+            for label, name in names.items()
+        }
     given = read_table(data)
-    rows = np.arange(len(given.frame)) if part is None else given.rows_of(part)
-    chosen, chances = opened.predict_top(given.take(rows), top or min(5, len(names)))
+    rows = np.arange(len(given))
+    if part is not None:
+        parts = parts_of(given.frame["part"]) if "part" in given.frame else {}
+        if part not in parts:
+            known = ", ".join(parts) or "none"
+            raise ValueError(f"part must be one of the data's ({known}), got {part!r}")
+        rows = parts[part]
+    features = opened.features(replace(given, frame=given.frame.iloc[rows]))
+    chosen = opened.classifier.predict_top(features, top or min(5, len(names)))
+    chances = opened.classifier.predict_proba(features)
+    place = {label: i for i, label in enumerate(names)}
     answers = {"row": rows}
-    for i, (ids, own) in enumerate(zip(chosen.T, chances.T, strict=True), 1):
-        answers[f"label_{i}"] = [names[j] for j in ids]
+    for i, labels in enumerate(chosen.T.tolist(), 1):
+        own = chances[np.arange(len(rows)), [place[label] for label in labels]]
+        answers[f"label_{i}"] = [names[label] for label in labels]
         answers[f"probability_{i}"] = [float(f"{chance:.6g}") for chance in own]
-    frame = pd.DataFrame(answers)
+    frame = pd.DataFrame(answers, dtype=object)  # 1 stays 1 among labels such as 0.5
     if out is None:
         sys.stdout.write(frame.to_csv(index=False, lineterminator="\n"))
         return
     content = io.BytesIO()
     if out.suffix.lower() == ".parquet":
-        frame.to_parquet(content, index=False)
+        frame.infer_objects().to_parquet(content, index=False)
     else:
         frame.to_csv(content, index=False, lineterminator="\n")
     write_file(out, content.getvalue())
@@ -157,7 +168,7 @@ def predict(
 
 
 def report(
-    models: Annotated[list[Path], typer.Argument(help="Model files of train or compare.")],
+    models: Annotated[list[Path], typer.Argument(help="What train or compare wrote.")],
     out: Annotated[Path, option("The page to write.", "--out", "-o")] = Path("report.html"),
     data: Annotated[
         str | None,

@@ -41,11 +41,7 @@ def train(
     metric: Annotated[str | None, METRIC] = None,
     test: Annotated[
         float,
-        option(
-            "The share of examples to hold out and score, unless the data have a part test.",
-            min=0,
-            max=0.9,
-        ),
+        option("The share of examples to hold out and score, unless there is a part test."),
     ] = 0.0,
     seed: Annotated[int, option("Random seed for the split and the model.", min=0)] = 0,
     device: Annotated[

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wassloss.app.evaluation import Judging, judge, target_of
+from wassloss.app.evaluation import Judging, judge
 from wassloss.app.model import TableModel
 from wassloss.app.report.answers import answers_report
 from wassloss.app.report.page import Report, described
@@ -29,10 +29,9 @@ def models_report(
     """
     if not models:
         raise ValueError("models must hold a model, got none")
-    paths = [Path(str(model.path)) for model in models]
-    names = [path.stem for path in paths]
+    names = [model.name for model in models]
     if len(set(names)) < len(names):
-        names = [str(path) for path in paths]
+        names = [str(model.path) for model in models]
     if len(set(names)) < len(names):
         raise ValueError(f"models must differ, got {', '.join(names)}")
     first = models[0]
@@ -44,10 +43,10 @@ def models_report(
     which = f"the part “{judging.part}”" if judging.part else "all examples"
     return answers_report(
         {
-            name: model.logits(own.examples.X)
+            name: model.logits(own.examples.table)
             for name, model, own in zip(names, models, judgings, strict=True)
         },
-        target_of(first, examples),
+        examples.target,
         first.metric_,
         labels=first.labels,
         describe=lambda i: (f"row {examples.rows[i]}", described(examples.X.iloc[i])),
