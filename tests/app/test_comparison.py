@@ -10,8 +10,10 @@ import pytest
 from scipy import sparse
 
 import wassloss as wl
-from wassloss.estimators import comparison
-from wassloss.estimators.splitting import held_out
+from wassloss.app.comparison import Comparison, compare_table, tuning
+from wassloss.app.examples import ReadOptions
+from wassloss.app.splitting import held_out
+from wassloss.app.tables import Table
 
 
 def grades(n: int = 300, seed: int = 0, noise: float = 0.7) -> tuple[Any, Any]:
@@ -31,14 +33,14 @@ def progress() -> list[tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def found(progress: list[tuple[int, int]]) -> wl.estimators.Comparison:
+def found(progress: list[tuple[int, int]]) -> Comparison:
     return wl.compare(X, Y, "ordinal", progress=lambda *told: progress.append(told))
 
 
 @pytest.fixture
 def one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     """To choose by, where it does not matter what is chosen."""
-    monkeypatch.setattr(comparison, "_MANY", 1)
+    monkeypatch.setattr(tuning, "_MANY", 1)
 
 
 @pytest.fixture
@@ -46,12 +48,12 @@ def few_settings(one_fold: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """To choose among: an eighth of the work."""
     paths = {
         loss: tuple((strengths, alphas[1::2][:2]) for strengths, alphas in of_loss[:1])
-        for loss, of_loss in comparison._PATHS.items()
+        for loss, of_loss in tuning._PATHS.items()
     }
-    monkeypatch.setattr(comparison, "_PATHS", paths)
+    monkeypatch.setattr(tuning, "_PATHS", paths)
 
 
-def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None:
+def test_every_loss_with_every_decision(found: Comparison) -> None:
     pairs = [(c.loss, c.decision) for c in found.candidates]
     losses = ("cross-entropy", "W + KL", "softened")
     assert pairs == [
@@ -65,7 +67,7 @@ def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None
     assert found.candidates[0].versus.mean == 0
 
 
-def test_answers_are_those_of_the_rows_held_out(found: wl.estimators.Comparison) -> None:
+def test_answers_are_those_of_the_rows_held_out(found: Comparison) -> None:
     assert found.labels == ["0", "1", "2", "3", "4"]
     assert (found.truth == Y[found.held]).all()
     for c in found.candidates:
@@ -73,11 +75,11 @@ def test_answers_are_those_of_the_rows_held_out(found: wl.estimators.Comparison)
 
 
 def test_all_losses_have_as_many_settings() -> None:
-    counts = {sum(len(alphas) for _, alphas in paths) for paths in comparison._PATHS.values()}
-    assert counts == {8} == {len(comparison._MORE_ALPHAS)}
+    counts = {sum(len(alphas) for _, alphas in paths) for paths in tuning._PATHS.values()}
+    assert counts == {8} == {len(tuning._MORE_ALPHAS)}
 
 
-def test_the_answer_and_the_table(found: wl.estimators.Comparison) -> None:
+def test_the_answer_and_the_table(found: Comparison) -> None:
     text = str(found)
     assert text.startswith(found.answer)
     assert "75 rows held out" in found.answer
@@ -85,14 +87,14 @@ def test_the_answer_and_the_table(found: wl.estimators.Comparison) -> None:
     assert len(text.splitlines()) == 3 + len(found.candidates)
 
 
-def test_differences_are_paired_with_cross_entropy(found: wl.estimators.Comparison) -> None:
+def test_differences_are_paired_with_cross_entropy(found: Comparison) -> None:
     for c in found.candidates:
         gap = wl.scores.paired_difference(c.distance - found.candidates[0].distance)
         assert (c.versus.mean, c.versus.low, c.versus.high) == (gap.mean, gap.low, gap.high)
 
 
 def test_scores_are_those_of_a_model_that_never_saw_the_rows(
-    found: wl.estimators.Comparison,
+    found: Comparison,
 ) -> None:
     train, held = held_out(Y, len(Y), 0.25, None, 0)
     for c in found.candidates[:3]:
@@ -103,12 +105,12 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
         np.testing.assert_allclose(-logs, c.nll, rtol=1e-3)
 
 
-def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None:
+def test_the_best_is_fitted_to_all_rows(found: Comparison) -> None:
     chosen = min(found.candidates[:-1], key=lambda c: c.validation)
     rule = "least_cost" if chosen.decision == "least cost" else "probable"
     again = wl.WassersteinClassifier("ordinal", decision=rule, **chosen.settings).fit(X, Y)
     np.testing.assert_allclose(found.best.predict_proba(X), again.predict_proba(X), atol=1e-6)
-    assert found.best.decision == rule
+    assert found.best.classifier.decision == rule
 
 
 @pytest.mark.usefixtures("one_fold")
@@ -124,7 +126,7 @@ def test_what_is_scored_is_what_the_classifier_answers() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_reproducible_in_any_number_of_processes(found: wl.estimators.Comparison) -> None:
+def test_it_is_reproducible_in_any_number_of_processes(found: Comparison) -> None:
     again = wl.compare(X, Y, "ordinal", n_jobs=2)
     assert [c.settings for c in again.candidates] == [c.settings for c in found.candidates]
     other = wl.compare(X, Y, "ordinal", random_state=1)
@@ -135,9 +137,9 @@ def test_groups_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = np.repeat(np.arange(60), 5).astype(str)
     train, held = held_out(Y, len(Y), 0.25, np.repeat(np.arange(60), 5), 0)
     assert not set(groups[train]) & set(groups[held])
-    for one, other in comparison._folds(Y[train], np.repeat(np.arange(60), 5)[train], 0):
+    for one, other in tuning.folds_of(Y[train], np.repeat(np.arange(60), 5)[train], 0):
         assert not set(groups[train][one]) & set(groups[train][other])
-    monkeypatch.setattr(comparison, "_MANY", 1)  # one fold
+    monkeypatch.setattr(tuning, "_MANY", 1)  # one fold
     found = wl.compare(X, Y, "ordinal", groups=groups)
     assert sum(found.rows) == len(X)
 
@@ -157,7 +159,7 @@ def test_progress_is_told(progress: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_dask_cluster(found: wl.estimators.Comparison, processes: bool) -> None:
+def test_a_dask_cluster(found: Comparison, processes: bool) -> None:
     import distributed
 
     workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
@@ -175,10 +177,10 @@ def test_a_dask_cluster(found: wl.estimators.Comparison, processes: bool) -> Non
 
 @pytest.mark.usefixtures("one_fold")
 def test_a_hidden_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "_STEPS", 20)
+    monkeypatch.setattr("wassloss.app.comparison.experiment.STEPS", 20)
     found = wl.compare(X, Y, "ordinal", model="mlp")
-    assert found.best.hidden_layer_sizes == (64,)
-    assert found.best.n_iter_ * 300 >= 20 * 225
+    assert found.best.classifier.hidden_layer_sizes == (64,)
+    assert found.best.classifier.n_iter_ * 300 >= 20 * 225
     assert found.candidates[0].accuracy.mean() > 0.3
 
 
@@ -213,9 +215,10 @@ def test_rows_to_hold_out_can_be_named() -> None:
             wl.compare(x, y, "ordinal", test=wrong)
 
 
-def chosen(found: wl.estimators.Comparison) -> Any:
+def chosen(found: Comparison) -> Any:
     """All that was decided before the rows held out were looked at."""
-    columns = None if not hasattr(found.best, "table_") else found.best.table_.columns
+    encoder = found.best.encoder
+    columns = None if encoder is None else (encoder.feature_names, encoder.medians.tolist())
     return (
         [(c.loss, c.decision, c.settings, c.validation) for c in found.candidates],
         (found.kept.loss, found.kept.decision, found.labels, columns),
@@ -249,7 +252,7 @@ def test_rows_held_out_decide_nothing(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("few_settings")
-@pytest.mark.filterwarnings("ignore::wassloss.data.DataWarning")
+@pytest.mark.filterwarnings("ignore::wassloss.app._messages.DataWarning")
 @pytest.mark.parametrize("kind", ["numbers", "gaps", "levels", "rare level", "ordered labels"])
 def test_rows_held_out_decide_nothing_of_a_frame(kind: str) -> None:
     pd = pytest.importorskip("pandas")
@@ -328,3 +331,23 @@ def test_one_row_held_out_says_nothing_sure() -> None:
     assert found.answer.startswith("No clear gain")
     assert "[no interval]" in str(found) or "–" in str(found)
     assert {c.verdict for c in found.candidates} == {"unclear"}
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_a_table_is_compared_as_its_features_and_classes_are() -> None:
+    pd = pytest.importorskip("pandas")
+    names = np.array(["worst", "poor", "fair", "good", "best"])
+    frame = pd.DataFrame(X[:120], columns=list("abcd")).assign(label=names[Y[:120]])
+    frame["part"] = np.where(np.arange(120) % 4, "train", "test")
+    options = ReadOptions(order=tuple(names))
+    found = compare_table(Table.of(frame), "ordinal", options=options).found
+    again = wl.compare(X[:120], names[Y[:120]], "ordinal", classes=names, test=HELD)
+    assert [c.settings for c in found.candidates] == [c.settings for c in again.candidates]
+    for one, other in zip(found.candidates, again.candidates, strict=True):
+        np.testing.assert_array_equal(one.guess, other.guess)
+    assert found.best.origin["answer"] == found.answer == again.answer
+    assert found.best.origin["options"]["order"] == tuple(names)
+    with pytest.raises(ValueError, match="one label per example to be compared"):
+        compare_table(
+            Table.of(frame.assign(label=[["good", "best"]] * 120)), "ordinal", options=options
+        )

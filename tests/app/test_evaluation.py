@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import wassloss as wl
-from wassloss.runs.evaluation import example_scores
+from wassloss.app.evaluation import example_scores
 
 
 def test_scores_that_are_no_means_are_those_of_all_examples() -> None:

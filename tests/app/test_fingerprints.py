@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import wassloss as wl
-from wassloss.data.fingerprints import Fingerprints
+from wassloss.app.fingerprints import Fingerprints
+from wassloss.app.model import TableModel
 
 X = np.random.default_rng(0).normal(size=(50, 3)).round(4)
 OTHERS = np.random.default_rng(1).normal(size=(200, 3))
@@ -62,10 +63,13 @@ def test_what_chance_explains() -> None:
 
 def test_they_are_kept_with_a_model(tmp_path: Path) -> None:
     y = np.digitize(X[:, 0], [-0.5, 0.5])
-    best = wl.compare(X, y, "ordinal").best
-    best.save(tmp_path / "model")
-    known = wl.load(tmp_path / "model").trained_on_
-    assert (known.rows, known.twins) == (50, 0)
-    assert known.values.dtype == np.uint64
-    assert known.overlap(X).seen == 50
-    assert not hasattr(best.fit(X, y), "trained_on_")  # of another fit
+    fitted = wl.WassersteinClassifier("ordinal", tol=0.1).fit(X, y)
+    TableModel(fitted, trained_on=Fingerprints.of(X)).save(tmp_path / "model")
+    found = wl.load(tmp_path / "model")
+    assert isinstance(found, TableModel)
+    assert found.trained_on is not None
+    assert (found.trained_on.rows, found.trained_on.twins) == (50, 0)
+    assert found.trained_on.values.dtype == np.uint64
+    overlap = found.overlap(X)
+    assert overlap is not None
+    assert overlap.seen == 50

@@ -32,6 +32,7 @@ def refuse(values: pd.Series[Any], bad: NDArray[np.bool_], expected: str, place:
     if bad.any():
         at = int(np.argmax(bad))
         value = values.iloc[at]
+        value = value.item() if isinstance(value, np.generic) else value
         got = "nothing" if _is_gap(value) else reprlib.repr(plain(value))
         raise ValueError(
             f"{place(int(values.index[at]))}, column {values.name!r}: expected {expected}, "

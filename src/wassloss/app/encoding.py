@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from wassloss.app import columns
-from wassloss.app._messages import check_columns, shown, warn
+from wassloss.app._messages import check_columns, named_errors, shown, warn
 from wassloss.app._messages import columns as listed
 from wassloss.app.tables import Place, Table
 
@@ -82,6 +82,11 @@ class Encoder:
             strict: refuse gaps.
             ignored: columns of similar tables that are not features.
         """
+        with named_errors(table.source):
+            return cls._fitted(table, rows, strict, tuple(ignored))
+
+    @classmethod
+    def _fitted(cls, table: Table, rows: Any, strict: bool, ignored: tuple[str, ...]) -> Encoder:
         own = table.frame if rows is None else table.frame.iloc[np.asarray(rows)]
         found: dict[str, list[str]] = {"number": [], "date": [], "text": []}
         constant = []
@@ -91,9 +96,9 @@ class Encoder:
             else:
                 constant.append(name)
         if constant:
-            warn(f"{listed(constant)} hold the same value in all rows, and are left out")
+            warn(f"leaving out {listed(constant)}: one value in all rows to train on")
         if not any(found.values()):
-            raise ValueError("table must have a column that differs between rows, got none")
+            raise ValueError("it must have a column whose values differ, got none")
         numbers, dates, texts = map(tuple, found.values())
         self = cls(numbers, dates, texts, (*ignored, *constant), strict)
         values = self._numbers(own, table.place)
@@ -104,6 +109,18 @@ class Encoder:
         gaps = np.asarray(np.isnan(values).any(axis=0))
         medians = np.nanmedian(values, axis=0) if numbers else np.empty(0)
         return replace(self, medians=medians, gaps=gaps, others=others)
+
+    @classmethod
+    def of_numbers(cls, table: Table, names: Sequence[str] | None, count: int) -> Encoder:
+        """Features as they are: columns of these names or, without names, those of the table."""
+        if names is None:
+            others = ("label", "labels", "weights", "part")
+            names = [name for name in table.frame.columns if name not in others]
+            if len(names) != count:
+                raise ValueError(f"{table.source} must have {count} columns, got {len(names)}")
+            warn("columns go by position, as the model was trained on ones without names")
+        names = tuple(map(str, names))
+        return cls(names, (), (), (), True, np.zeros(len(names)), np.zeros(len(names), bool))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -123,6 +140,10 @@ class Encoder:
         Raises:
             ValueError: columns are missing, or hold what is no value of their kind.
         """
+        with named_errors(table.source):
+            return self._transformed(table)
+
+    def _transformed(self, table: Table) -> pd.DataFrame:
         import pandas as pd
 
         names = list(table.frame.columns)
@@ -172,10 +193,12 @@ class Encoder:
             if isinstance(one_hot, OneHotEncoder) and one_hot.infrequent_categories_[0] is None:
                 known = set(one_hot.categories_[0].tolist())
                 unseen = sorted(set(frame[name].cat.categories) - known)
-                if unseen:
+                gaps = frame[name].isna().any() and all(isinstance(one, str) for one in known)
+                if unseen or gaps:
+                    what = f"holds {shown(unseen, 5)}" if unseen else "has gaps"
                     warn(
-                        f"column {name!r} holds {shown(unseen, 5)}, which training never saw: its "
-                        "features are all 0 there"
+                        f"column {name!r} {what}, which training never saw: its features are all 0 "
+                        "there"
                     )
 
 

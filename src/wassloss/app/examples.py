@@ -255,6 +255,7 @@ def _targets(
     shape = (len(values), len(labels))
     made = sparse.csr_array((masses, ids, ends), shape=shape, copy=True)  # frames are read-only
     made.sum_duplicates()
+    columns.refuse(values, np.diff(made.indptr) != counts, "each label once", place)
     made.eliminate_zeros()
     return None, made, labels
 

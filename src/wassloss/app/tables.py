@@ -123,7 +123,7 @@ def _check_kinds(frame: pd.DataFrame, first: pd.DataFrame) -> None:
     """Refuse a column that is numbers in one file and something else in another."""
     for name in first.columns:
         kinds = [part[name].dtype for part in (first, frame) if part[name].notna().any()]
-        if len({kind.kind in "iufb" for kind in kinds}) > 1:
+        if len({"number" if kind.kind in "iuf" else kind.kind for kind in kinds}) > 1:
             raise ValueError(
                 f"column {str(name)!r} must hold {kinds[0]}, as before, got {kinds[1]}"
             )

@@ -116,6 +116,7 @@ def compare(
         seed=random_state,
         device=device,
         jobs=Jobs(n_jobs, progress),
+        listed=classes is not None,
     )
 
 
@@ -181,7 +182,7 @@ def _compare(
     jobs: Jobs,
     strict: bool = False,
     ignored: Sequence[str] = (),
-    listed: bool = False,
+    listed: bool,
 ) -> Comparison:
     check_choice("model", model, MODELS)
     if not 0 <= seed < 2**32:
@@ -191,6 +192,7 @@ def _compare(
     made = metric is None or isinstance(metric, str)
     if classes is None and isinstance(metric, str):
         classes = _ordered_categories(y)
+        listed = classes is not None
     table = X if isinstance(X, Table) else Table.of(X) if is_frame(X) else None
     if table is None:
         X = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
@@ -202,7 +204,7 @@ def _compare(
         raise ValueError(f"groups must have {len(ids)} entries, got {len(together)}")
     train, held = _divided(test, ids, together, seed)
     _check_enough(train, together)
-    if made and not listed and (classes is None or table is not None):
+    if made and not listed:
         check_known(order[ids[train]], order[ids[held]])
     encoder = None
     if table is not None:
