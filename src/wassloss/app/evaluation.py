@@ -19,7 +19,7 @@ from wassloss.app.fingerprints import Overlap
 from wassloss.app.model import TableModel
 from wassloss.app.score_kinds import kind_of, shown_for
 from wassloss.app.splitting import divided
-from wassloss.app.tables import read_table
+from wassloss.app.tables import Table, read_table
 from wassloss.ground import GroundMetric
 
 _ROWS, _ENTRIES = 4096, 2**24  # examples, and (examples, labels), that are scored at once
@@ -123,19 +123,7 @@ def judge(
         raise ValueError(f"{where} was fitted to all its rows: say what to judge it on (DATA)")
     own = trained is not None and (source is None or _same(source, trained["data"]))
     table = read_table(trained["data"] if own and trained else str(source))
-    given = ReadOptions(**_tuples(origin.get("options", {})))
-    names = set(table.frame.columns)
-    label = label_column or next(
-        (name for name in (origin.get("label_column"),) if name in names), None
-    )
-    options = ReadOptions(
-        label_column=label,
-        drop=tuple(name for name in given.drop if name in names),
-        group=given.group if given.group in names else None,
-        order=model.labels,
-    )
-    taken = () if model.encoder is None else model.encoder.columns
-    examples = read_examples(table, options, taken)
+    examples = _examples(model, table, label_column)
     if own and trained is not None:
         parts = divided(examples, trained["test"], trained["seed"])
         rows = parts.get("train", np.arange(len(examples)))
@@ -164,6 +152,31 @@ def judge(
             raise ValueError(f"part must be one of the data's ({known_parts}), got {part!r}")
         examples = examples.take(examples.parts[part])
     return Judging(examples, part, table.source, model.overlap(examples.table))
+
+
+def judge_on_same(model: TableModel, other: Judging) -> Judging:
+    """Read the rows that another model is judged by for this one, which may take other columns."""
+    examples = _examples(model, read_table(other.source))
+    rows = np.flatnonzero(np.isin(examples.rows, other.examples.rows))
+    if len(rows) != len(other.examples):
+        raise ValueError(f"{other.source} has rows that have a label for only one of the models")
+    examples = examples.take(rows)
+    return other._replace(examples=examples, overlap=model.overlap(examples.table))
+
+
+def _examples(model: TableModel, table: Table, label_column: str | None = None) -> Examples:
+    """The examples of a table as a model reads it, with labels in its order."""
+    origin, names = model.origin, set(table.frame.columns)
+    given = ReadOptions(**_tuples(origin.get("options", {})))
+    label = origin.get("label_column")
+    options = ReadOptions(
+        label_column=label_column or (label if label in names else None),
+        drop=tuple(name for name in given.drop if name in names),
+        group=given.group if given.group in names else None,
+        order=model.labels,
+    )
+    taken = () if model.encoder is None else model.encoder.columns
+    return read_examples(table, options, taken)
 
 
 def _same(source: str, other: str) -> bool:

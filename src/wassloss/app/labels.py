@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 _WHOLE = re.compile(r"([+-]?\d{1,300})(?:\.0*)?", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_WRITTEN_OUT = 1e16  # whole numbers from here on are written as 1e+16
 _CODE = re.compile(r"[+-]?0\d")  # as a number, 007 would lose its zeros
 
 
@@ -44,7 +45,8 @@ def numbers(words: Sequence[str]) -> list[int | float] | None:
 
 def plain(label: Any) -> Any:
     """A label as files have it: 2 for 2.0."""
-    return int(label) if isinstance(label, float) and label.is_integer() else label
+    whole = isinstance(label, float) and label.is_integer() and abs(label) < _WRITTEN_OUT
+    return int(label) if whole else label
 
 
 def read_labels(

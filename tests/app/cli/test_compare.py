@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import wassloss as wl
-from tests.app.cli.commands import failed, ok, opened, wine_table
+from tests.app.cli.commands import failed, ok, opened, wassloss, wine_table
 
 pytestmark = pytest.mark.filterwarnings("default::wassloss.app._messages.DataWarning")
 
@@ -132,7 +132,10 @@ def test_the_part_to_test_on_is_held_out(tmp_path: Path) -> None:
     ok("compare", data, "--jobs", 1, "--out", out)
     assert "90 rows to learn from; 30 rows" in (out / "report.html").read_text()
     data.write_text(data.read_text().replace("train", "engine").replace("test", "wheel"))
-    said = failed("compare", data, "--out", tmp_path / "other")
+    result = wassloss("compare", data, "--out", tmp_path / "other")
+    assert result.exit_code == 1
+    warned, said = result.stderr.splitlines()
+    assert "divides the rows into 'wheel', 'engine', and is not a feature" in warned
     assert "if the column 'part' says something else, rename it" in said
 
 

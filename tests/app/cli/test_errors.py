@@ -113,7 +113,7 @@ def test_features_that_float32_cannot_hold(
     suffix: str, model: Path, metric: Path, tmp_path: Path
 ) -> None:
     """In one line that says where, whichever command reads them."""
-    large = graded(parts=False)
+    large = tagged(parts=False)
     large["x1"] = large["x1"].astype(float)
     large.loc[2, "x1"] = 1e200
     path = tmp_path / f"large.{suffix}"

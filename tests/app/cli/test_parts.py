@@ -70,7 +70,7 @@ def test_parts_without_one_to_train_on_are_refused(
         said = failed(
             "train", data, "--metric", metric, "--out", tmp_path / "m.wassloss", *QUICK, *extra
         )
-        assert "a part named train, got training, validation, test: rename one of them" in said
+        assert "a part named train, got training, test, validation: rename one of them" in said
     assert not (tmp_path / "m.wassloss").exists()
 
 
@@ -85,11 +85,11 @@ def test_parts_that_are_not_used_are_named(suffix: str, metric: Path, tmp_path: 
     assert result.exit_code == 0
     (said,) = result.stderr.splitlines()
     assert said == (
-        "warning: parts that are not used: valid, holdout; train is trained on, test and "
+        "warning: parts that are not used: holdout, valid; train is trained on, test and "
         "validation are scored"
     )
     said = failed("evaluate", tmp_path / "m.wassloss")
-    assert "that was held out: name another (train, valid, holdout) with --part" in said
+    assert "that was held out: name another (train, holdout, valid) with --part" in said
     told = json.loads(ok("evaluate", tmp_path / "m.wassloss", "--part", "holdout", "--json").stdout)
     assert told["examples"] == 40
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wassloss.app.evaluation import Judging, judge
+from wassloss.app.evaluation import Judging, judge, judge_on_same
 from wassloss.app.model import TableModel
 from wassloss.app.report.answers import answers_report
 from wassloss.app.report.page import Report, described
@@ -36,10 +36,14 @@ def models_report(
         raise ValueError(f"models must differ, got {', '.join(names)}")
     first = models[0]
     _check_labels(models)
-    judgings = [judge(model, data, part) for model in models]
+    judging = judge(first, data, part)
+    others = [
+        judge(model, part=part) if data is None else judge_on_same(model, judging)
+        for model in models[1:]
+    ]
+    judgings, examples = [judging, *others], judging.examples
     _check_same_rows(models, judgings)
     _check_unseen(models, judgings)
-    judging, examples = judgings[0], judgings[0].examples
     which = f"the part “{judging.part}”" if judging.part else "all examples"
     return answers_report(
         {
