@@ -213,3 +213,7 @@ def import_safetensors() -> Any:
 
 def _sum(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
+
+
+def __dir__() -> list[str]:
+    return __all__

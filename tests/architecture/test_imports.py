@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import wassloss
+from tests.architecture.public import not_public
+
 SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 
 # From the bottom up: a room imports only rooms that stand before it, as docs/architecture.md draws
 # them.
 ROOMS = (
-    "_files",
-    "_sealed",
+    "files",
     "_memory",
     "_checks",
     "native",
@@ -29,10 +31,9 @@ ROOMS = (
     "scores",
     "decisions",
     "models",
-    "data",
+    "datasets",
     "training",
     "estimators",
-    "runs",
     "app",
 )
 
@@ -78,12 +79,34 @@ def test_imports_point_down(room: str) -> None:
         for path in python_files()
         if room_of_file(path) == room
         for module, line in imported_modules(path)
-        # `from wassloss import __version__` is the package's own.
-        if (found := room_of(module)) is not None
-        and not found.startswith("__")
-        and found not in allowed
+        # `from wassloss import SparseTarget` is the package's own.
+        if (found := room_of(module)) in ROOMS and found not in allowed
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_application_imports_public_names_alone() -> None:
+    """As whoever writes another application could."""
+    wrong = {}
+    for path in sorted((SOURCE / "app").rglob("*.py")):
+        found = not_public(path.read_text(encoding="utf-8"), own="wassloss.app")
+        if found:
+            wrong[str(path.relative_to(SOURCE))] = found
+    assert not wrong
+
+
+def test_the_library_does_not_import_the_application() -> None:
+    """Except for `compare` and `load`, which the package finds when they are first used."""
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {module}"
+        for path in python_files()
+        if room_of_file(path) != "app"
+        for module, line in imported_modules(path)
+        if room_of(module) == "app"
+    ]
+    assert not wrong
+    names = {name for name, room in wassloss._ROOM_OF.items() if room.startswith("app")}
+    assert names == {"compare", "load"}
 
 
 def module_graph() -> dict[str, set[str]]:

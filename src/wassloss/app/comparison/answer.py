@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.app.model import TableModel
-from wassloss.scores.differences import Difference
+from wassloss.scores import Difference
 
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
