@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss import SparseTarget
 from wassloss.app.comparison import LEAST_COST, PROBABLE, SAID, Candidate, in_percent
 from wassloss.app.evaluation import ExampleScores, example_scores
 from wassloss.app.report.page import Mistake, Report, most_mended
@@ -17,7 +18,6 @@ from wassloss.app.score_kinds import ONE, ORDERED, SCORES, TAGS
 from wassloss.decisions import least_cost_label, top_labels
 from wassloss.ground import GroundMetric
 from wassloss.scores import accuracy, paired_difference, top_k_cost
-from wassloss.targets import SparseTarget
 
 _NAMED = 5  # true labels of an example, those of most mass first
 _FAR_FROM = {ONE: "the truth", ORDERED: "the truth", TAGS: "the nearest true label"}
