@@ -34,7 +34,7 @@ ACCELERATORS = {"triton"}
 # Programs that tests start, with words of their own.
 collect_ignore = [
     "tests/app/cli/interrupted.py",
-    "tests/faults/killed_train.py",
+    "tests/app/cli/killed.py",
     "tests/kernels/late_run.py",
 ]
 

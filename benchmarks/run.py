@@ -14,7 +14,7 @@ growth    what the pictures over K, B, s and 1/ε need; `full` has more
 Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each row; `points`, `support` and `goals`
 have files of their own, `cpu-points.json` and so on. Each library has a process of its own, and a
 row that takes too long or crashes is the end of that row alone. Libraries that are not installed
-are reported as missing: `pip install '.[bench]'` installs them.
+are reported as missing: `pip install --group bench` installs them.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _load(module: nn.Module, path: str | os.PathLike[str]) -> str:
     try:
         from safetensors.torch import load
     except ImportError as error:
-        raise ImportError("weights need safetensors: pip install 'wassloss[train]'") from error
+        raise ImportError("weights need safetensors: pip install safetensors") from error
     raw = Path(path).read_bytes()
     try:
         module.load_state_dict(load(raw))

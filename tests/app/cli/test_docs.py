@@ -4,13 +4,14 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
-import torch
 
 import wassloss as wl
 from tests.app.cli.commands import ok, saved, wassloss
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FASTER = {"train": ("--tol", 0.5), "compare": ("--jobs", 1)}  # than as they stand
 
 
@@ -31,7 +32,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 @pytest.mark.filterwarnings(
-    "default::wassloss.data.DataWarning",
+    "default::wassloss.app._messages.DataWarning",
     "ignore:The inplace keyword",  # of Dask, in what newer releases of pandas deprecate
 )
 @pytest.mark.parametrize(
@@ -93,15 +94,17 @@ def test_the_page_of_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
             continue
         ok(*command, *FASTER.get(command[0], ()))
     assert Path("report.html").exists()
-    assert "Tree(3 of 6 nodes): taxonomy.npz. Look at it with" in text
+    shown = ok("metric", "show", "taxonomy.csv", "--near", "dog").stdout
+    assert shown.split("\n\nDistances")[0] in text
 
 
 def test_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     paths = [("animal", "dog"), ("animal", "cat"), ("plant", "rose")]
     wl.ground.Tree.from_paths(paths).save("taxonomy.npz")
-    x = torch.randn(60, 3)
-    data = wl.data.Dataset(x, x.argmax(1), label_names=("cat", "dog", "rose"))
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    data = pd.DataFrame(x, columns=list("abc"))
+    data["label"] = np.array(["cat", "dog", "rose"])[x.argmax(1)]
     saved(data, Path("data.csv"))
     saved(data, Path("new.csv"))
     found = commands("README.md")

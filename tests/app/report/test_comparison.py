@@ -10,7 +10,7 @@ def test_rows_are_described_by_their_first_columns() -> None:
     frame = pd.DataFrame(
         {
             "acid": [1.23456, np.nan, 3.0],
-            "cellar": ["old", "new", None],
+            "cellar": ["old ", "", None],
             "organic": [True, False, True],
             "year": [2001, 2002, 2003],
             "note": ["a", "b", "c"],
@@ -18,6 +18,6 @@ def test_rows_are_described_by_their_first_columns() -> None:
     )
     assert [described(frame.iloc[i]) for i in range(3)] == [
         "acid 1.235, cellar old, organic True, year 2001",
-        "acid missing, cellar new, organic False, year 2002",
+        "acid missing, cellar missing, organic False, year 2002",
         "acid 3, cellar missing, organic True, year 2003",
     ]

@@ -91,7 +91,8 @@ def _explain(error: Exception) -> int:
             return 2  # the help has been shown
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "wassloss"
-        _complain(f"error: {format_message().rstrip('.')}. See {command} --help.")
+        message = format_message().rstrip(".")
+        _complain(f"error: {message}{'' if message.endswith('?') else '.'} See {command} --help.")
         return int(getattr(error, "exit_code", 2))
     message = str(error) or type(error).__name__
     if isinstance(error, MemoryError):

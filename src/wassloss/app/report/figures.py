@@ -62,7 +62,10 @@ def draw_distances(report: Report, axes: Axes) -> None:
 
 
 def draw_frontier(report: Report, axes: Axes) -> None:
-    """A mark for each loss and decision, with a line between the decisions of a loss."""
+    """A mark for each loss and decision, with a line between the decisions of a loss.
+
+    Vertical lines are the intervals of the change in mean distance from the first mark.
+    """
     losses = list(dict.fromkeys(one.loss for one in report.candidates))
     decisions = list(dict.fromkeys(one.decision for one in report.candidates))
     marks = dict[str, Any]()
@@ -70,7 +73,11 @@ def draw_frontier(report: Report, axes: Axes) -> None:
         own = [one for one in report.candidates if one.loss == loss]
         points = [(100 * one.accuracy.mean(), one.distance.mean()) for one in own]
         axes.plot(*zip(*points, strict=True), color=color(i), lw=1.2, alpha=0.6)
+        start = report.candidates[0].distance.mean()
         for point, one in zip(points, own, strict=True):
+            if one.versus.low < one.versus.high:
+                ends = start + one.versus.low, start + one.versus.high
+                axes.vlines(point[0], *ends, color=color(i), lw=1.2, alpha=0.4)
             mark = "osD"[decisions.index(one.decision)]
             label = f"{loss}, {one.decision}"
             (marks[label],) = axes.plot(*point, mark, color=color(i), ms=8, label=label)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wassloss import __version__
 from wassloss.app._files import begins, check_replaceable
+from wassloss.app.columns import GAPS
 from wassloss.app.comparison import Candidate
 from wassloss.app.report import figures
 from wassloss.files import write_file
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _SHOWN = 5  # mistakes of each kind
 _COLUMNS = 4  # of a row in words
+_NAMED = 8  # labels that are never answered
 _GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
 
 
@@ -34,9 +36,9 @@ def described(row: pd.Series[Any]) -> str:
     for name, value in row.iloc[:_COLUMNS].items():
         if not isinstance(name, str):
             return ""
-        missing = value is None or value != value
         number = isinstance(value, (float, np.floating))
-        words.append(f"{name} {'missing' if missing else f'{value:.4g}' if number else value}")
+        text = f"{value:.4g}" if number else str(value).strip()
+        words.append(f"{name} {'missing' if text in GAPS else text}")
     return ", ".join(words)
 
 
@@ -147,5 +149,18 @@ def render(report: Report) -> str:
             "frontier", "Accuracy and mean distance", partial(figures.draw_frontier, report)
         ),
         groups=groups,
+        never=_never_answered(report),
         matrices=[figures.svg(*matrix, height=5.0) for matrix in matrices],
     )
+
+
+def _never_answered(report: Report) -> list[str]:
+    """A sentence for each model that never answers with some of the true labels."""
+    said = []
+    for name, model in zip(report.names, report.models, strict=True):
+        missed = np.setdiff1d([] if report.truth is None else report.truth, model.guess)
+        if len(missed):
+            shown = ", ".join(report.labels[i] for i in missed.astype(int)[:_NAMED])
+            more = f" and {len(missed) - _NAMED} more" if len(missed) > _NAMED else ""
+            said.append(f"{name} never answers {shown}{more}.")
+    return said
