@@ -112,8 +112,8 @@ def check_wheel(wheel: Path) -> None:
     licences = {name.partition("/licenses/")[2] for name in info if "/licenses/" in name}
     needed = {
         "LICENSE",
-        "src/wassloss/data/clipart/README.md",
-        "src/wassloss/data/wordnet/LICENSE.txt",
+        "src/wassloss/datasets/clipart/README.md",
+        "src/wassloss/datasets/wordnet/LICENSE.txt",
     }
     require(licences == needed, "the wheel holds the licences of code and data", licences ^ needed)
 

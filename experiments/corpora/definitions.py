@@ -1,6 +1,6 @@
 """How the built-in definitions were made from WordNet.
 
-    python -m experiments.corpora.definitions src/wassloss/data/wordnet
+    python -m experiments.corpora.definitions src/wassloss/datasets/wordnet
 
 The classes are the largest subtrees of the taxonomy with at most 400 notions, if they have at least
 60.
