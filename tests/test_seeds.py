@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from wassloss.runs.task import Task
+from wassloss.app.tables import Table
+from wassloss.app.training import fit_table
 
 
 def test_seeds() -> None:
@@ -22,8 +23,10 @@ def test_a_plan_holds_a_plain_integer() -> None:
     assert type(wl.TrainingPlan(seed=np.int64(7)).seed) is int  # as JSON wants it
 
 
-def test_runs_take_the_seeds_of_scikit_learn() -> None:
+def test_the_application_takes_the_seeds_of_scikit_learn() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = Table.of(pandas.DataFrame({"x": range(8), "label": [0, 1] * 4}))
     for good in (0, 2**32 - 1):
-        Task(data="clipart", seed=good)
+        fit_table(table, "discrete", seed=good)
     with pytest.raises(ValueError, match=rf"seed must be in 0..2\*\*32 - 1, .*got {2**32}"):
-        Task(data="clipart", seed=2**32)
+        fit_table(table, "discrete", seed=2**32)

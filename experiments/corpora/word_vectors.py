@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss._checks import check_choice
-from wassloss.data._arrow import named_errors
-from wassloss.data.labels import number, shown
 from wassloss.ground import Embedding
-from wassloss.ground._inputs import check_labels
 
 Missing = Literal["error", "drop"]
 _CONTROL = set(range(32)) - set(b"\t\n\r")  # characters that no text has
@@ -48,7 +45,8 @@ class WordVectors:
                 "vectors must be numbers of shape (words, dimensions), got "
                 f"{vectors.dtype} of shape {vectors.shape}"
             )
-        check_labels(words, len(vectors), "words")
+        if len(words) != len(vectors) or len(set(words)) < len(words):
+            raise ValueError(f"words must differ, one for each of {len(vectors)} vectors")
         with np.errstate(over="ignore"):  # refused below
             vectors = vectors.astype(np.float32, copy=False)
         infinite = ~np.isfinite(vectors)
@@ -87,7 +85,8 @@ class WordVectors:
             missing: what to do with words that have no vector: ``"error"`` names them, ``"drop"``
                 leaves them out.
         """
-        check_choice("missing", missing, ("error", "drop"))
+        if missing not in ("error", "drop"):
+            raise ValueError(f"missing must be 'error' or 'drop', got {missing!r}")
         if isinstance(words, str):
             raise TypeError(f"words must be a sequence of words, got the single string {words!r}")
         words = list(words)
@@ -95,7 +94,7 @@ class WordVectors:
         if absent and missing == "error":
             raise ValueError(
                 f"words must all have a vector, but {len(absent)} of {len(words)} have none: "
-                f"{shown(list(absent), 10)}; missing='drop' leaves them out"
+                f"{', '.join(map(repr, list(absent)[:10]))}; missing='drop' leaves them out"
             )
         kept = [word for word in words if word not in absent]
         if not kept:
@@ -143,13 +142,15 @@ def read_word_vectors(
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
     wanted = None if words is None else set(words)
     opened: Any = gzip.open if Path(path).suffix == ".gz" else open
-    with named_errors(path, "word vectors"):
+    try:
         with opened(path, "rb") as file:
             kept, vectors = _read_text(file, wanted)
         if not kept:
             asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
             raise ValueError(f"it has no vectors{asked}")
         return WordVectors(tuple(kept), vectors)
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} cannot be read as word vectors: {error}") from error
 
 
 def _read_text(file: Any, wanted: set[str] | None) -> tuple[Collection[str], NDArray[Any]]:
@@ -194,9 +195,17 @@ def _divided(line: bytes, dimensions: int, place: int) -> tuple[str, bytes]:
         return text.decode("utf-8", "backslashreplace"), numbers
     text, *fields = line.rsplit(maxsplit=dimensions)
     word = text.decode("utf-8", "backslashreplace")
-    if len(fields) < dimensions or any(number(part) is not None for part in word.split()[1:]):
+    if len(fields) < dimensions or any(map(_is_number, word.split()[1:])):
         raise ValueError(
             f"line {place} must have {dimensions} numbers after the word, as the others, got "
             f"{len(line.split()) - 1}"
         )
     return word, b" ".join(fields)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -2,12 +2,13 @@
 
 import ast
 import importlib
+from collections.abc import Iterator
 
 
 def not_public(source: str, own: str = "") -> list[str]:
     """The private names of wassloss in a file; those of its own package may be private."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in running(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "wassloss":
             if own and f"{node.module}.".startswith(f"{own}."):
                 continue
@@ -23,6 +24,16 @@ def not_public(source: str, own: str = "") -> list[str]:
                 private = any(part.startswith("_") for part in path) and path[1] != "__version__"
                 found += [".".join(path)] if private else []
     return found
+
+
+def running(tree: ast.Module) -> Iterator[ast.AST]:
+    """All nodes that run, which leaves out imports for annotations alone."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(node)
 
 
 def dotted(node: ast.expr) -> list[str] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import wassloss
-from tests.architecture.public import not_public
+from tests.architecture.public import not_public, running
 
 SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 
@@ -119,7 +119,7 @@ def module_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
         graph[name] = set()
-        for node in _running(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in running(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "wassloss":
                 # `from wassloss.a import b` imports the module a.b if there is one, else a.
                 for alias in node.names:
@@ -127,16 +127,6 @@ def module_graph() -> dict[str, set[str]]:
                     graph[name].add(inner if inner in files else str(node.module))
         graph[name] &= files.keys() - {name}
     return graph
-
-
-def _running(tree: ast.Module) -> Iterator[ast.AST]:
-    """All nodes that run, which leaves out imports for annotations alone."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            waiting += ast.iter_child_nodes(node)
 
 
 def cycle_in(graph: dict[str, set[str]]) -> list[str] | None:

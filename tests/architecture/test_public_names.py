@@ -39,7 +39,7 @@ NAMES = {
     """,
     "wassloss.models": "Linear LogMass MLP MeasureModel",
     "wassloss.scores": """
-        Difference accuracy average_mae brier_score canberra chebyshev clark cosine
+        accuracy average_mae brier_score canberra chebyshev clark cosine
         distance_at_k expected_calibration_error intersection kl_divergence
         maximum_mae mean_absolute_error mean_wasserstein mistake_severity
         negative_log_likelihood off_by_one_accuracy paired_difference precision_at_k

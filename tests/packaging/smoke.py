@@ -115,8 +115,8 @@ def a_classifier_fits() -> None:
 def the_data_set_came_along() -> None:
     import wassloss as wl
 
-    data = wl.data.clipart()
-    assert len(data.part("train")) > 1000
+    data = wl.datasets.load_clipart()
+    assert len(data.train) > 1000
     assert data.metric is not None
     assert len(data.metric.nearest("dog", 3)) == 3
 

@@ -84,6 +84,8 @@ def fit_table(
     options = options or ReadOptions()
     if not 0 <= test < 1:
         raise ValueError(f"test must be at least 0 and less than 1, got {test}")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be in 0..2**32 - 1, as in scikit-learn, got {seed}")
     task = read_task(table, metric, options)
     params = dict(params or {})
     classifier = WassersteinClassifier(

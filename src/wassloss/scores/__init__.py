@@ -36,7 +36,7 @@ Versions that accumulate over batches and processes are in :mod:`wassloss.scores
 """
 
 from wassloss.scores.cost import distance_at_k, mean_wasserstein, mistake_severity, top_k_cost
-from wassloss.scores.differences import Difference, paired_difference
+from wassloss.scores.differences import paired_difference
 from wassloss.scores.distributions import (
     brier_score,
     canberra,
@@ -59,7 +59,6 @@ from wassloss.scores.ordinal import (
 from wassloss.scores.ranking import accuracy, precision_at_k, ranking_auc, recall_at_k
 
 __all__ = [
-    "Difference",
     "accuracy",
     "average_mae",
     "brier_score",

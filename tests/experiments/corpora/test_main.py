@@ -9,8 +9,9 @@ import pytest
 from experiments.corpora.__main__ import main
 from experiments.corpora.tagging import TagSample
 from scripts.make_yfcc_metadata import write_metadata
-from tests.data.places import needs
-from wassloss import data
+from tests.places import needs
+from wassloss.app.examples import read_examples
+from wassloss.app.tables import read_table
 from wassloss.ground import GroundMetric
 
 WORDS = ("dog", "cat", "beach", "paris")
@@ -77,9 +78,9 @@ def test_tags(run: Any, tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(60, 5))
     np.savez(tmp_path / "features.npz", photos=sample.photos[::-1], features=features)
     assert "60 examples" in run(*given, "--features", tmp_path / "features.npz")
-    made = data.read(out / "data.parquet", label_names=sample.label_names)
-    np.testing.assert_allclose(made.features.numpy(), features[::-1], rtol=1e-6)
-    assert made.label_names == sample.label_names
+    made = read_examples(read_table(out / "data.parquet"))
+    np.testing.assert_allclose(made.X.to_numpy(), features[::-1], rtol=1e-6)
+    assert set(made.labels) == set(sample.label_names)
     assert GroundMetric.load(out / "metric.npz").labels == sample.label_names
 
     (tmp_path / "stop.txt").write_text("dog\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wassloss.data import WordVectors, read_word_vectors
+from experiments.corpora.word_vectors import WordVectors, read_word_vectors
 
 WORDS = ("the", "cat", "café", "new_york", "naïve")
 VECTORS = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
@@ -139,9 +139,9 @@ def test_metric() -> None:
 
 
 def test_bad_tables() -> None:
-    with pytest.raises(ValueError, match="words must hold 2 names, got 1"):
+    with pytest.raises(ValueError, match="words must differ, one for each of 2 vectors"):
         WordVectors(("a",), np.eye(2, dtype=np.float32))
-    with pytest.raises(ValueError, match="words must differ, got 'a' at 0 and at 1"):
+    with pytest.raises(ValueError, match="words must differ, one for each of 2 vectors"):
         WordVectors(("a", "a"), np.eye(2, dtype=np.float32))
     with pytest.raises(ValueError, match="vectors must be numbers of shape"):
         WordVectors(("a",), np.zeros(3, dtype=np.float32))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.corpora.wordnet import read_wordnet
-from tests.data.places import needs
+from tests.places import needs
 
 LICENCE = "  1 This software and database is being provided to you\n"
 # bank: a place beside a river first, but counted more often as a business.

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import sparse
 
+from experiments.lab.dataset import Dataset
 from wassloss import SparseTarget
-from wassloss.data import Dataset
 from wassloss.ground import Ordinal
 
 
@@ -45,7 +45,7 @@ def test_part() -> None:
     test = small().part("test")
     assert len(test) == 2
     assert test.parts == {}
-    with pytest.raises(ValueError, match="part must be one of"):
+    with pytest.raises(KeyError, match="test"):
         test.part("test")
 
 
@@ -64,15 +64,6 @@ def test_targets_of_any_form_are_the_same_data() -> None:
         assert data.take([1]).y.toarray().tolist() == [[1, 0, 0]]
 
 
-def test_classes_are_numbers_if_all_of_them_are() -> None:
-    assert small().y.tolist() == ["low", "middle", "high", "high", "middle", "low"]
-    data = Dataset(torch.rand(2, 1), torch.tensor([1, 0]), label_names=("0.5", "2"))
-    assert data.y.tolist() == [2, 0.5]
-    assert Dataset(torch.rand(2, 1), torch.tensor([2, 0])).y.tolist() == [2, 0]
-    twice = Dataset(torch.rand(2, 1), torch.tensor([1, 0]), label_names=("1", "1.0"))
-    assert twice.y.tolist() == ["1.0", "1"]
-
-
 @pytest.mark.parametrize("kind", ["classes", "dense", "sparse"])
 def test_labels_in_another_order(kind: str) -> None:
     forms: dict[str, Any] = {
@@ -88,15 +79,8 @@ def test_labels_in_another_order(kind: str) -> None:
     expected = ["d", "b"] if kind == "classes" else [[0, 0, 0, 1], [0, 1, 0, 0]]
     found = ordered.y if kind == "classes" else ordered.y.toarray()
     assert found.tolist() == expected
-    with pytest.raises(ValueError, match="'d' is none of the 3 labels"):
+    with pytest.raises(ValueError, match="'d' is not in list"):
         data.with_labels(["a", "b", "c"])
-    ids = Dataset(torch.rand(2, 1), torch.tensor([0, 3]))
-    assert ids.with_labels(list("abcd")).y.tolist() == ["a", "d"]
-    with pytest.raises(ValueError, match="label_names must be of 4 labels, got 3"):
-        ids.with_labels(list("abc"))
-    numbers = Dataset(torch.rand(2, 1), torch.tensor([0, 1]), label_names=("1", "1.0"))
-    with pytest.raises(ValueError, match="keep the labels of the data apart, but '1' is two"):
-        numbers.with_labels(["0", "1"])
 
 
 def test_label_count_is_found() -> None:
@@ -112,29 +96,18 @@ def test_label_count_is_found() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"features": torch.zeros(0, 2)}, r"features must have shape .* got \(0, 2\)"),
-        ({"features": torch.zeros(6)}, "features must have shape"),
-        ({"features": np.full((6, 2), np.nan)}, r"finite, got features\[0, 0\] = nan"),
-        ({"features": [["a"]]}, "features must hold real numbers"),
-        ({"target": torch.tensor([0, 1])}, r"class ids of shape \(6,\)"),
-        ({"target": torch.tensor([0, 1, 2, 3, 0, 0])}, r"class ids in 0\.\.2, got 3 for example 3"),
-        ({"target": torch.full((6, 3), torch.nan)}, "target must be finite"),
-        ({"target": torch.zeros(6, 3)}, "some mass in every example, got none in example 0"),
-        ({"target": torch.ones(6, 4)}, r"weights of shape \(6, 3\)"),
-        ({"target": torch.ones(6, 3, dtype=torch.long)}, "target must be integer class ids"),
-        ({"label_names": ("a", "b")}, "metric must have 2 labels, as the data, got Ordinal"),
-        ({"label_names": ("a", "a", "b"), "metric": None}, "label_names must differ"),
-        ({"label_names": ("low", "high", "middle")}, "label 1 is 'high' and 'middle'"),
-        ({"label_count": 5}, "metric must have 5 labels"),
-        ({"parts": {"train": [0, 6]}}, r"parts\['train'\] must hold rows in 0\.\.5, got 6"),
-        ({"parts": {"train": [0, 0]}}, "must name each row at most once, got row 0 twice"),
-        ({"parts": {"train": slice(0)}}, "must not be empty"),
-        ({"parts": {"a": [0, 1], "b": [1]}}, "row 1 twice, in 'a' and 'b'"),
-        ({"parts": {"a": [0.5]}}, "must be a list of row numbers"),
-        ({"parts": {"train": [0, -1]}}, r"must hold rows in 0\.\.5, got -1"),
-        ({"groups": [1, 2]}, "groups must be 6 integers"),
+        ({"features": torch.zeros(6)}, "features must be finite"),
+        ({"features": np.full((6, 2), np.nan)}, "features must be finite"),
+        ({"target": torch.tensor([0, 1])}, "target must have a label in 0..2 for each row"),
+        ({"target": torch.tensor([0, 1, 2, 3, 0, 0])}, "target must have a label in 0..2"),
+        ({"target": torch.ones(6, 4)}, "target must have a label in 0..2"),
+        ({"label_names": ("a", "b")}, "metric must have the 2 labels of the data, got Ordinal"),
+        ({"label_names": ("low", "high", "middle")}, "metric must have the 3 labels of the data"),
+        ({"label_count": 5}, "metric must have the 5 labels"),
+        ({"parts": {"train": [0, 0]}}, "parts must hold each row at most once"),
+        ({"parts": {"a": [0, 1], "b": [1]}}, "parts must hold each row at most once"),
     ],
 )
 def test_bad_input(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises(ValueError, match=message):
         small(**changes)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.app.model import TableModel
-from wassloss.scores import Difference
+
+if TYPE_CHECKING:
+    from wassloss.scores.differences import Difference
 
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
@@ -121,9 +124,10 @@ class Comparison:
 def in_percent(gap: Difference, before: float) -> str:
     """A difference and its interval relative to the mean that it is a difference from.
 
-    >>> in_percent(Difference(-0.5, -0.75, -0.25), 5.0)
+    >>> import numpy as np, wassloss as wl
+    >>> in_percent(wl.scores.paired_difference(np.array([-0.4, -0.5, -0.6])), 5.0)
     '-10.0 [-15.0, -5.0]'
-    >>> in_percent(Difference(-0.5, math.nan, math.nan), 5.0)
+    >>> in_percent(wl.scores.paired_difference(np.array([-0.5])), 5.0)
     '-10.0 [no interval]'
     """
     if not before:
