@@ -34,7 +34,7 @@ def _labels(text: str) -> tuple[str, ...]:
     path = Path(text)
     if not path.is_file():
         return names([text])
-    from wassloss.app.tables import named_errors
+    from wassloss.app._messages import named_errors
 
     with named_errors(path, "names"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()

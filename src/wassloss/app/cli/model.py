@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -149,7 +149,7 @@ def predict(
     chosen = opened.classifier.predict_top(features, top or min(5, len(names)))
     chances = opened.classifier.predict_proba(features)
     place = {label: i for i, label in enumerate(names)}
-    answers = {"row": rows}
+    answers: dict[str, Any] = {"row": rows}
     for i, labels in enumerate(chosen.T.tolist(), 1):
         own = chances[np.arange(len(rows)), [place[label] for label in labels]]
         answers[f"label_{i}"] = [names[label] for label in labels]
