@@ -51,7 +51,7 @@ def without_gaps(values: pd.Series[Any], gaps: tuple[str, ...] = GAPS) -> pd.Ser
     if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) == "decimal":
         values = values.astype(np.float64)
     if is_text(values):
-        values = values.astype("str").str.strip()
+        values = values.astype("string").str.strip()
         return values.mask(values.isin(gaps).to_numpy())
     return values
 
@@ -146,9 +146,9 @@ def words(values: pd.Series[Any]) -> pd.Series[Any]:
     """Values of any simple kind as text; 2 for 2.0; missing where a gap stands."""
     cleaned = without_gaps(values)
     if is_text(cleaned):
-        return cleaned.astype("str")
+        return cleaned.astype("string")
     found = cleaned.astype(object).map(lambda value: str(plain(value)), na_action="ignore")
-    return found.astype("str")
+    return found.astype("string")
 
 
 def _spelled(words: pd.Series[Any]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     while some := [row for _, row in islice(rows, _ROWS)]:
         words = zip(*some, strict=True)
         columns = {
-            name: pd.Series(column, dtype="str").str.strip()
+            name: pd.Series(column, dtype="string").str.strip()
             for name, column in zip(names, words, strict=True)
         }
         pieces.append(pd.DataFrame(columns))

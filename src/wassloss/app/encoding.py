@@ -232,9 +232,9 @@ def _pipeline(frame: pd.DataFrame, texts: Sequence[str]) -> Any:
     try:
         from skrub import StringEncoder, TableVectorizer
     except ImportError as error:
-        raise ImportError('columns of text or dates need skrub: pip install "wassloss[app]"') from (
-            error
-        )
+        raise ImportError(
+            'columns of text or dates need skrub: pip install "wassloss[app]", on Python 3.11 or later'
+        ) from (error)
     rows = len(frame)
     rare = max(_RARE * rows, min(_RARE_ROWS, _RARE_SHARE * rows))
     long = [name for name in texts if frame[name].nunique() >= _LEVELS]

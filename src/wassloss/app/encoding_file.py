@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from importlib.metadata import version
 from typing import Any
 
@@ -70,6 +71,7 @@ def to_json(encoder: Encoder) -> dict[str, Any]:
 def pack(pipeline: Any) -> bytes:
     """Skrub's pipeline as the content of a file."""
     found: bytes = _import_skops().dumps(pipeline, compression=zipfile.ZIP_DEFLATED)
+    _check(found, {})  # so that nothing is written that could not be read
     return found
 
 
@@ -94,20 +96,25 @@ def unpack(state: dict[str, Any], content: bytes | None) -> Encoder:
 def _pipeline(content: bytes, made_by: dict[str, str]) -> Any:
     skops = _import_skops()
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > _MOST:
-                raise ValueError(f"its encoder must have at most {_MOST} bytes when it is unpacked")
-            schema = json.loads(archive.read("schema.json"))
-        if schema["protocol"] < _PROTOCOL:
-            raise ValueError(f"its encoder is of skops's protocol {schema['protocol']}")
-        unknown = sorted(_names(schema) - _TYPES - _SKRUB)
-        if unknown:
-            raise ValueError(_unknown(unknown, made_by))
+        _check(content, made_by)
         return skops.loads(content, trusted=sorted(_TYPES | _SKRUB))
     except RecursionError:
         raise ValueError("its encoder is nested too deep") from None
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(f"its encoder is damaged: {error}") from error
+
+
+def _check(content: bytes, made_by: dict[str, str]) -> None:
+    """Refuse what a few bytes make enormous, and types that are not listed."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > _MOST:
+            raise ValueError(f"its encoder must have at most {_MOST} bytes when it is unpacked")
+        schema = json.loads(archive.read("schema.json"))
+    if schema["protocol"] < _PROTOCOL:
+        raise ValueError(f"its encoder is of skops's protocol {schema['protocol']}")
+    unknown = sorted(_names(schema) - _TYPES - _SKRUB)
+    if unknown:
+        raise ValueError(_unknown(unknown, made_by))
 
 
 def _names(node: Any) -> set[str]:
