@@ -159,6 +159,35 @@ def test_what_says_nothing_is_left_out_and_not_missed() -> None:
         Encoder.fit(table(word=["x", "x"]))
 
 
+def test_texts_that_hardly_repeat_are_left_out_of_few_rows() -> None:
+    names = [f"name {i}" for i in range(30)]
+    with pytest.warns(DataWarning, match="leaving out the column 'name': .*texts of very few rows"):
+        encoder = Encoder.fit(table(name=names, a=np.arange(30) ** 2))
+    assert encoder.feature_names == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["bool", "dictionary", "timestamp", "decimal", "double", "date"])
+def test_columns_of_arrow(kind: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import datetime
+    from decimal import Decimal
+
+    values: dict[str, tuple[Any, list[Any]]] = {
+        "bool": (pa.bool_(), [True, False]),
+        "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["a", "b"]),
+        "timestamp": (pa.timestamp("ns"), [datetime.datetime(2020, 1, 1), None]),
+        "decimal": (pa.decimal128(5, 2), [Decimal("1.5"), None]),
+        "double": (pa.float64(), [1.5, None]),
+        "date": (pa.date32(), [datetime.date(2020, 1, 1), datetime.date(2020, 1, 5)]),
+    }
+    dtype, each = values[kind]
+    arrow = pd.Series(pd.array(each * 10, dtype=pd.ArrowDtype(dtype)))
+    encoder = Encoder.fit(table(c=arrow))
+    expected = Encoder.fit(table(c=each * 10)).transform(table(c=each * 10))
+    pd.testing.assert_frame_equal(encoder.transform(table(c=arrow)), expected)
+    pd.testing.assert_frame_equal(reloaded(encoder).transform(table(c=arrow)), expected)
+
+
 def test_a_word_among_numbers_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="row 20, column 'a': expected a number, as in most rows"):
         Encoder.fit(table(a=[*map(str, range(20)), "two"]))

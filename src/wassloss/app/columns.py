@@ -46,10 +46,14 @@ def without_gaps(values: pd.Series[Any], gaps: tuple[str, ...] = GAPS) -> pd.Ser
 
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
+    if isinstance(values.dtype, pd.ArrowDtype):
+        values = values.astype(object).where(values.notna(), None)
     if values.dtype == object:
         values = values.infer_objects()
-    if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) == "decimal":
-        values = values.astype(np.float64)
+    if values.dtype == object:
+        kind = pd.api.types.infer_dtype(values, skipna=True)
+        plain_type = {"decimal": "float64", "integer": "float64", "boolean": "boolean"}.get(kind)
+        values = values if plain_type is None else values.astype(plain_type)
     if is_text(values):
         values = values.astype("string").str.strip()
         return values.mask(values.isin(gaps).to_numpy())

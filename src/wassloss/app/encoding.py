@@ -89,18 +89,19 @@ class Encoder:
     def _fitted(cls, table: Table, rows: Any, strict: bool, ignored: tuple[str, ...]) -> Encoder:
         own = table.frame if rows is None else table.frame.iloc[np.asarray(rows)]
         found: dict[str, list[str]] = {"number": [], "date": [], "text": []}
-        constant = []
+        useless = []
         for name in own.columns:
             if kind := _decided(own[name], table.place, strict):
                 found[kind].append(name)
             else:
-                constant.append(name)
-        if constant:
-            warn(f"leaving out {listed(constant)}: one value in all rows to train on")
+                useless.append(name)
+        if useless:
+            why = "one value in all rows to train on, or only texts of very few rows"
+            warn(f"leaving out {listed(useless)}: {why}")
         if not any(found.values()):
             raise ValueError("it must have a column whose values differ, got none")
         numbers, dates, texts = map(tuple, found.values())
-        self = cls(numbers, dates, texts, (*ignored, *constant), strict)
+        self = cls(numbers, dates, texts, (*ignored, *useless), strict)
         values = self._numbers(own, table.place)
         others = None
         if self.dates or self.texts:
@@ -213,6 +214,9 @@ def _decided(values: pd.Series[Any], place: Place, strict: bool) -> columns.Kind
     kind = columns.kind_of(values, place)
     if not missing.any() and cleaned.nunique() == 1:
         return None
+    if kind == "text" and 2 < cleaned.nunique() < _LEVELS:
+        most = cleaned.value_counts().max()
+        return kind if most >= _rare(len(values)) else None
     if kind == "number" and not missing.any() and len(values) >= _COUNTED:
         steps = np.diff(columns.numbers(values, place))
         if np.array_equal(steps, np.diff(values.index.to_numpy())):
@@ -221,6 +225,11 @@ def _decided(values: pd.Series[Any], place: Place, strict: bool) -> columns.Kind
                 "a row"
             )
     return kind
+
+
+def _rare(rows: int) -> int:
+    """How many rows a level must have to be kept by itself."""
+    return max(1, int(np.ceil(max(_RARE * rows, min(_RARE_ROWS, _RARE_SHARE * rows)))))
 
 
 def _refuse_gaps(values: pd.Series[Any], missing: NDArray[np.bool_], place: Place) -> None:
@@ -233,17 +242,16 @@ def _pipeline(frame: pd.DataFrame, texts: Sequence[str]) -> Any:
         from skrub import StringEncoder, TableVectorizer
     except ImportError as error:
         raise ImportError(
-            'columns of text or dates need skrub: pip install "wassloss[app]", on Python 3.11 or later'
-        ) from (error)
-    rows = len(frame)
-    rare = max(_RARE * rows, min(_RARE_ROWS, _RARE_SHARE * rows))
+            "columns of text or dates need skrub, on Python 3.11 or later: "
+            'pip install "wassloss[app]"'
+        ) from error
     long = [name for name in texts if frame[name].nunique() >= _LEVELS]
     return make_pipeline(
         TableVectorizer(
             cardinality_threshold=_LEVELS,
             low_cardinality=OneHotEncoder(
                 handle_unknown="infrequent_if_exist",
-                min_frequency=max(1, int(np.ceil(rare))),
+                min_frequency=_rare(len(frame)),
                 sparse_output=False,
             ),
             high_cardinality=StringEncoder(
