@@ -45,6 +45,23 @@ def test_the_frontier_has_a_mark_for_each_point() -> None:
     }
 
 
+def test_the_frontier_has_the_intervals_of_changes() -> None:
+    found = report()
+    draw_frontier(found, axes := Figure().subplots())
+    shown = sorted(each.get_segments()[0][:, 1].tolist() for each in axes.collections)
+    start = found.candidates[0].distance.mean()
+    assert shown == [[start - 0.3, start - 0.1]] * 4
+
+
+def test_labels_that_are_never_answered_are_named() -> None:
+    found = report()
+    assert "never answers" not in render(found)
+    first = dataclasses.replace(found.models[0], guess=found.models[0].guess % 2)
+    page = render(dataclasses.replace(found, models=[first, found.models[1]]))
+    assert "cross-entropy, probable label never answers label 2, label 3." in page
+    assert page.count("never answers") == 1
+
+
 def test_neighbours_are_next_to_each_other() -> None:
     assert neighbour_order(wl.ground.Ordinal([0.0, 2.0, 1.0, 4.0])).tolist() == [0, 2, 1, 3]
     families = [("animal", "cat"), ("plant", "rose"), ("animal", "dog"), ("plant", "oak")]

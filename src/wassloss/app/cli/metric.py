@@ -48,7 +48,9 @@ def show(
 
     made = load_clipart().metric if metric == "clipart" else read_metric(metric)
     if not isinstance(made, GroundMetric) or made.size < 2:
-        raise ValueError(f"{metric} must be a ground metric of at least two labels, got {made!r}")
+        raise ValueError(
+            f"metric must be clipart or a file with distances of at least two labels, got {made!r}"
+        )
     say(f"{made!r}\n\nNearest labels")
     some = min(made.size, 5)
     names = made.labels or [str(i) for i in range(made.size)]

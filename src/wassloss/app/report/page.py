@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _SHOWN = 5  # mistakes of each kind
 _COLUMNS = 4  # of a row in words
+_LONG = 40  # characters of a value
 _NAMED = 8  # labels that are never answered
 _GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
 
@@ -38,6 +39,7 @@ def described(row: pd.Series[Any]) -> str:
             return ""
         number = isinstance(value, (float, np.floating))
         text = f"{value:.4g}" if number else str(value).strip()
+        text = text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
         words.append(f"{name} {'missing' if text in GAPS else text}")
     return ", ".join(words)
 
