@@ -23,10 +23,6 @@ from wassloss.app.csv_files import rows_of
 from wassloss.ground import GroundMetric, Matrix, Tree
 
 Metric = GroundMetric | Literal["ordinal", "discrete"] | None
-METRIC_HELP = (
-    "How far apart labels are: ordinal, discrete, a saved .npz file, or a .csv file with distances "
-    "or a taxonomy."
-)
 _Rows = list[tuple[int, list[str]]]
 
 

@@ -26,7 +26,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        say(f"wassloss {__version__}")
+        typer.echo(f"wassloss {__version__}")
         raise typer.Exit
 
 
