@@ -5,7 +5,7 @@ With a score for each example, models can be compared on the same ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,41 +117,56 @@ def judge(
         ValueError: the table lacks columns, has labels that the model does not know, or changed
             after the model was trained on it.
     """
-    origin, where = model.origin, model.path or "this model"
-    trained = origin if origin.get("made_by") == "train" else None
+    trained = model.origin if model.origin.get("made_by") == "train" else None
     if source is None and trained is None:
-        raise ValueError(f"{where} was fitted to all its rows: say what to judge it on (DATA)")
-    own = trained is not None and (source is None or _same(source, trained["data"]))
-    table = read_table(trained["data"] if own and trained else str(source))
-    examples = _examples(model, table, label_column)
-    if own and trained is not None:
-        parts = divided(examples, trained["test"], trained["seed"])
-        rows = parts.get("train", np.arange(len(examples)))
-        known = model.trained_on
-        seen = model.overlap(examples.take(rows).table)
-        if known is None or seen is None or not seen.seen == len(rows) == known.rows:
-            if source is None:
-                raise ValueError(
-                    f"{trained['data']} has changed since {where} was trained on it, so what was "
-                    "held out is no longer known: say what to judge it on (DATA)"
-                )
-        else:
-            examples.parts.update(parts)
-    if part is None and (examples.parts or source is None):
-        part = next((name for name in ("test", "validation") if name in examples.parts), None)
-        if part is None:
-            named = ", ".join(examples.parts)
-            others = f"name another ({named}) with --part, " if named else ""
+        raise ValueError(
+            f"{_where(model)} was fitted to all its rows: say what to judge it on (DATA)"
+        )
+    path = str(trained["data"] if source is None and trained else source)
+    examples = _examples(model, read_table(path), label_column)
+    if trained is not None and _same(path, trained["data"]):
+        held = _held_out(model, examples)
+        if held is None and source is None:
             raise ValueError(
-                f"the data have no part 'test' or 'validation' that was held out: {others}give "
-                "other DATA, or hold some out with `wassloss train --test 0.2`"
+                f"{path} has changed since {_where(model)} was trained on it, so what was held out "
+                "is no longer known: say what to judge it on (DATA)"
             )
+        examples = replace(examples, parts=held or examples.parts)
+    if part is None and (examples.parts or source is None):
+        part = _usual_part(examples)
     if part is not None:
         if part not in examples.parts:
-            known_parts = ", ".join(examples.parts) or "none"
-            raise ValueError(f"part must be one of the data's ({known_parts}), got {part!r}")
+            known = ", ".join(examples.parts) or "none"
+            raise ValueError(f"part must be one of the data's ({known}), got {part!r}")
         examples = examples.take(examples.parts[part])
-    return Judging(examples, part, table.source, model.overlap(examples.table))
+    return Judging(examples, part, path, model.overlap(examples.table))
+
+
+def _held_out(model: TableModel, examples: Examples) -> dict[str, NDArray[np.int64]] | None:
+    """The parts of a model's own table; None if it is not as it was when it was trained on."""
+    parts = divided(examples, model.origin["test"], model.origin["seed"])
+    rows = parts.get("train", np.arange(len(examples)))
+    known, seen = model.trained_on, model.overlap(examples.take(rows).table)
+    if known is None or seen is None or not seen.seen == len(rows) == known.rows:
+        return None
+    return parts
+
+
+def _usual_part(examples: Examples) -> str:
+    """The part that was held out."""
+    for part in ("test", "validation"):
+        if part in examples.parts:
+            return part
+    named = ", ".join(examples.parts)
+    others = f"name another ({named}) with --part, " if named else ""
+    raise ValueError(
+        f"the data have no part 'test' or 'validation' that was held out: {others}give other DATA, "
+        "or hold some out with `wassloss train --test 0.2`"
+    )
+
+
+def _where(model: TableModel) -> str:
+    return "this model" if model.path is None else str(model.path)
 
 
 def judge_on_same(model: TableModel, other: Judging) -> Judging:
