@@ -138,7 +138,8 @@ def test_an_import_changes_nothing(tmp_path: Path) -> None:
         "before = t.state()\n"
         "import importlib, wassloss\n"
         "for name in wassloss.__all__: getattr(wassloss, name)\n"
-        "for name in ('app.report', 'app.model', 'app.cli.app'): importlib.import_module('wassloss.' + name)\n"
+        "for name in ('app.report', 'app.model', 'app.cli.app'):\n"
+        "    importlib.import_module('wassloss.' + name)\n"
         "after = t.state()\n"
         "print({k for k in before if before[k] != after[k]})\n"
     )
