@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+APP := $(VENV)/.app
 READY := $(VENV)/.ready
 CORE := .venv-core
 NATIVE := $(wildcard src/wassloss/native/*.cpp src/wassloss/native/*.hpp src/wassloss/native/*.h)
@@ -20,8 +21,8 @@ help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(READY)  ## classify definitions with and without a Wasserstein loss, and compare the mistakes
-	$(BIN)/python -W error -m wassloss.cli demo
+demo: $(APP)  ## classify definitions with and without a Wasserstein loss and compare the mistakes
+	$(BIN)/python -W error -m wassloss.app demo
 
 .PHONY: test
 test: $(READY)  ## run the tests and the doctests
@@ -85,7 +86,7 @@ mutants: $(READY)  ## make small changes to the library and list those no test c
 
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
-	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[slow]'
+	$(BIN)/python -m pip install -qq -c constraints.txt --group slow
 	$(BIN)/python -m pytest -m slow
 
 # Uses no .venv, in order to test what users install. To test the oldest supported dependencies, which takes gigabytes of downloads:
@@ -99,8 +100,8 @@ smoke:  ## build the wheel, install it into an empty environment, and use it
 	$(SMOKE)/bin/python -m pip wheel -qq --no-deps -w $(SMOKE)/wheel .
 	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) $(SMOKE)/wheel/*.whl
 	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py core
-	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) "$$(echo $(SMOKE)/wheel/*.whl)[cli]"
-	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py cli
+	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) "$$(echo $(SMOKE)/wheel/*.whl)[app]"
+	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py app
 
 # Tools are installed into a separate environment; tests of the sdist run in .venv.
 .PHONY: release-check
@@ -138,7 +139,7 @@ format: $(READY)  ## format the code and apply safe lint fixes
 
 .PHONY: docs
 docs: $(READY)  ## build the documentation, gallery included, into build/docs
-	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m pip install -qq -c constraints.txt --group docs
 	OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -W -E --keep-going -q -d build/doctrees docs build/docs
 	$(BIN)/python docs/check_links.py build/docs
 	@echo "Open build/docs/index.html"
@@ -148,8 +149,8 @@ reproduce: $(READY)  ## reproduce the paper's results in results/; takes minutes
 	OMP_WAIT_POLICY=passive $(BIN)/python -m experiments
 
 .PHONY: bench
-bench: $(READY)  ## compare the speed with POT, GeomLoss and OTT; see docs/benchmarks
-	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[bench]'
+bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks
+	$(BIN)/python -m pip install -qq -c constraints.txt --group bench
 	$(BIN)/python benchmarks/run.py --suite quick
 	$(BIN)/python benchmarks/plots.py docs/benchmarks/cpu.json
 
@@ -158,11 +159,20 @@ clean:  ## remove .venv, caches and build outputs
 	rm -rf $(VENV) $(CORE) build dist docs/gallery docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# One pip command for the package and the pinned torch: two would fetch torch twice.
-$(READY): pyproject.toml constraints.txt setup.py $(NATIVE)
+# Dependency groups (`--group`) came with pip 25.1; the pip of a new environment may be older.
+PIP := pip>=25.1
+
+# What a user of the application has. One pip command for the package and the pinned torch: two would fetch torch twice.
+$(APP): pyproject.toml constraints.txt setup.py $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "wassloss needs Python 3.10 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -qq '$(PIP)'
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[app]'
+	@touch $@
+
+# What developers have besides.
+$(READY): $(APP)
+	$(BIN)/python -m pip install -qq -c constraints.txt --group dev
 	@touch $@
 
 # As on a machine without a compiler.
@@ -170,7 +180,8 @@ COPY := build/copy
 IN_COPY := $(CURDIR)/$(CORE)/bin
 $(CORE)/.ready: pyproject.toml constraints.txt setup.py | $(COPY)
 	$(PYTHON) -m venv $(CORE)
-	cd $(COPY) && CC=false CXX=false $(IN_COPY)/python -m pip install -qq -c constraints.txt -e '.[pytest]'
+	$(IN_COPY)/python -m pip install -qq '$(PIP)'
+	cd $(COPY) && CC=false CXX=false $(IN_COPY)/python -m pip install -qq -c constraints.txt -e . --group pytest
 	@touch $@
 
 .PHONY: $(COPY)

@@ -33,8 +33,8 @@ ACCELERATORS = {"triton"}
 
 # Programs that tests start, with words of their own.
 collect_ignore = [
-    "tests/cli/interrupted.py",
-    "tests/faults/killed_train.py",
+    "tests/app/cli/interrupted.py",
+    "tests/app/cli/killed.py",
     "tests/kernels/late_run.py",
 ]
 

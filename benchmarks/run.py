@@ -14,7 +14,7 @@ growth    the part of `full` that the pictures over K, B, s and 1/ε need
 Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each row; `points`, `support` and `goals`
 have separate files, `cpu-points.json` and so on. Each library runs in its own process, and a row
 that takes too long or crashes ends only that row. Libraries that are not installed are reported as
-missing: `pip install '.[bench]'` installs them.
+missing: `pip install --group bench` installs them.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ add_module_names = False
 
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:class", r"pathlib\.Path|wassloss\.runs\..*"),
+    ("py:class", r"pathlib\.Path"),
     # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
     # Private modules that docstrings mention.
-    ("py:.*", r"wassloss\.(training\.batches|scores\.differences|data\.raw_table).*"),
+    ("py:.*", r"wassloss\.(training\.batches|scores\.differences|app).*"),
     ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport)\..*"),
 ]
 

@@ -16,8 +16,9 @@ import torch
 import wassloss as wl
 
 torch.set_num_threads(1)  # threads do not help batches this small
-data = wl.data.clipart()
-train, test = data.part("train"), data.part("test")
+data = wl.datasets.load_clipart()
+X_train, y_train = data.data[data.train], data.target[data.train]
+X_test, y_test = data.data[data.test], data.target[data.test]
 metric = data.metric
 print(metric.nearest("dog", 3), metric.nearest("tree", 3))
 
@@ -41,7 +42,7 @@ scores = {}
 for name, loss_fn in losses.items():
     for seed in range(3):
         torch.manual_seed(seed)
-        model = wl.models.Linear(features=data.features.shape[1], labels=data.label_count)
+        model = wl.models.Linear(features=data.data.shape[1], labels=metric.size)
         optimizer = torch.optim.SGD(
             [
                 {"params": [model.linear.weight], "weight_decay": 0.001},
@@ -51,15 +52,15 @@ for name, loss_fn in losses.items():
             momentum=0.7,
         )
         for _ in range(400):
-            rows = torch.randint(len(train.features), (100,))
+            rows = torch.randint(len(X_train), (100,))
             optimizer.zero_grad()
-            loss_fn(model(train.features[rows]), train.target[rows]).backward()
+            loss_fn(model(X_train[rows]), y_train[rows]).backward()
             optimizer.step()
         with torch.no_grad():
-            scores[name] = model(test.features)
-        curves[name].append(wl.scores.top_k_cost(scores[name], test.target, metric, k=ks))
+            scores[name] = model(X_test)
+        curves[name].append(wl.scores.top_k_cost(scores[name], y_test, metric, k=ks))
     cost = torch.stack(curves[name])
-    auc = wl.scores.ranking_auc(scores[name], test.target)
+    auc = wl.scores.ranking_auc(scores[name], y_test)
     print(f"{name:11s} top-1 cost {cost[:, 0].mean():.3f}   top-5 {cost[:, 3].mean():.3f}", end="")
     print(f"   spread over seeds {cost.std(0).max():.3f}   AUC of the last {auc:.3f}")
 
@@ -78,12 +79,12 @@ axes.spines[["top", "right"]].set_visible(False)
 # %%
 # Print some drawings on which the two models disagree, with the tags that people gave:
 
-names = data.label_names
+names = data.target_names
 best = {name: s.topk(4).indices for name, s in scores.items()}
 differ = (best["KL"].sort(1).values != best["W + 0.1 KL"].sort(1).values).any(1)
 print(f"different four best guesses on {100 * differ.float().mean():.0f} % of the drawings\n")
 for row in differ.nonzero()[::60, 0][:5].tolist():
-    weights, tags = test.target.weights[row], test.target.indices[row]
+    weights, tags = y_test.weights[row], y_test.indices[row]
     print("people said", ", ".join(names[t] for t in tags[weights > 0].tolist()))
     for name, guesses in best.items():
         print(f"   {name:11s}", ", ".join(names[t] for t in guesses[row].tolist()))

@@ -1,7 +1,7 @@
 """Build the wheel and the sdist, and check everything that a release contains.
 
-Run by `make release-check`. The tools of the extra `release` are installed in build/release. Each
-check prints a line; the first failure ends the command.
+Tools are those of the dependency group `release`, in build/release. Each check prints a line; the
+first that fails ends the command.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def install_tools() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     listed = re.search(r"^release = \[.*?\n(.*?)^\]", text, re.DOTALL | re.MULTILINE)
     tools = re.findall(r'^ +"(.+?)",', listed[1], re.MULTILINE) if listed else []
-    require(bool(tools), "the extra `release` lists tools")
+    require(bool(tools), "the group `release` lists tools")
     shutil.rmtree(HOME, ignore_errors=True)
     run(sys.executable, "-m", "venv", HOME / "venv")
     for tool in tools:  # one at a time, to skip only the checks of tools that cannot be installed
@@ -112,8 +112,8 @@ def check_wheel(wheel: Path) -> None:
     licences = {name.partition("/licenses/")[2] for name in info if "/licenses/" in name}
     needed = {
         "LICENSE",
-        "src/wassloss/data/clipart/README.md",
-        "src/wassloss/data/wordnet/LICENSE.txt",
+        "src/wassloss/datasets/clipart/README.md",
+        "src/wassloss/datasets/wordnet/LICENSE.txt",
     }
     require(licences == needed, "the wheel holds the licences of code and data", licences ^ needed)
 

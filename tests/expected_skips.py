@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Packages without which tests may be skipped: those of the extras in pyproject.toml, by import
-# name. A misspelt import must not pass for an optional package.
+# Packages without which tests may be skipped: those of the extras and groups of pyproject.toml, as
+# they are imported. A mistyped import of anything else must not pass for an optional package.
 OPTIONAL = {
     "accelerate", "cvxpy", "dask", "distributed", "gensim", "jinja2", "lightgbm", "lightning",
-    "matplotlib", "ntloss", "onnx", "onnxruntime", "onnxscript",
-    "pandas", "PIL", "pooch", "pyarrow", "rich", "safetensors", "skordinal", "tokenizers",
-    "torchmetrics", "tqdm", "transformers", "triton", "trl", "typer", "xgboost", "yaml",
+    "lightning_fabric", "matplotlib", "ntloss", "onnx", "onnxruntime", "onnxscript",
+    "pandas", "PIL", "pooch", "pyarrow", "rich", "safetensors", "skops", "skordinal", "skrub",
+    "tokenizers", "torchmetrics", "tqdm", "transformers", "triton", "trl", "typer", "xgboost",
+    "yaml",
 }  # fmt: skip
 # Packages that `make test` does not install.
 EXTRA = {"geomloss", "jax", "monai", "ott", "rattler_build", "sphinx_gallery"}

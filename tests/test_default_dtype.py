@@ -311,10 +311,3 @@ def test_estimators(default: torch.dtype) -> None:
     rng_scores = rng.normal(size=(3, 3))
     for make in (classified, listed, stepped, measured, boosted):
         same(make, default)
-
-
-@each_default
-def test_data(default: torch.dtype) -> None:
-    same(lambda: wl.data.Dataset([[1001.5], [0.1]], [0, 1]).features, default)
-    same(lambda: wl.data.Dataset(torch.tensor([[1001], [70001]]), [0, 1]).features, default)
-    same(lambda: wl.data.Dataset(np.array([[1001], [70001]]), [0, 1]).features, default)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from wassloss._files import remove_leftovers, unpack_npz, write_file, write_npz
+from wassloss.files import remove_leftovers, unpack_npz, write_file, write_npz
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
 
@@ -167,7 +167,7 @@ def test_damage_in_any_compression_is_one_error(how: int) -> None:
 
 
 def test_metrics_inside_metrics_without_end_are_refused(tmp_path: Path) -> None:
-    from wassloss._files import pack_npz
+    from wassloss.files import pack_npz
     from wassloss.ground.storage import to_arrays
 
     arrays = to_arrays(wl.ground.Subset(wl.ground.Ordinal(2), [0, 1], 3))

@@ -18,9 +18,9 @@ import pytest
 import torch
 
 import wassloss as wl
-from tests.cli.commands import wassloss
-from tests.report.reports import report
-from wassloss.report import write_report
+from tests.app.cli.commands import wassloss
+from tests.app.report.reports import report
+from wassloss.app.report import write_report
 
 X = np.random.default_rng(0).normal(size=(80, 3))
 Y = np.digitize(X[:, 0], [-0.5, 0.5])
@@ -138,7 +138,8 @@ def test_an_import_changes_nothing(tmp_path: Path) -> None:
         "before = t.state()\n"
         "import importlib, wassloss\n"
         "for name in wassloss.__all__: getattr(wassloss, name)\n"
-        "for name in ('report', 'runs', 'cli.app'): importlib.import_module('wassloss.' + name)\n"
+        "for name in ('app.report', 'app.model', 'app.cli.app'):\n"
+        "    importlib.import_module('wassloss.' + name)\n"
         "after = t.state()\n"
         "print({k for k in before if before[k] != after[k]})\n"
     )

@@ -13,11 +13,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NEEDS = {  # beyond wassloss[test]
-    "docs/data.md": ("pyarrow",),
-    "docs/scores.md": ("torchmetrics",),
-    "docs/training.md": ("lightning",),
-}
+NEEDS = {"docs/data.md": ("skrub",), "docs/scores.md": ("torchmetrics",)}  # beyond the core
 
 
 @pytest.mark.parametrize(
@@ -25,7 +21,7 @@ NEEDS = {  # beyond wassloss[test]
     [
         ("README.md", 7, "taxonomy.npz"),
         ("docs/choosing.md", 1, None),
-        ("docs/data.md", 2, "pets.csv"),
+        ("docs/data.md", 3, "pets.csv"),
         ("docs/estimators.md", 4, "grades.model"),
         ("docs/guides/counts.md", 2, None),
         ("docs/guides/devices.md", 1, None),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from wassloss._checks import check_seed
-from wassloss.runs.task import Task
+from wassloss.app.tables import Table
+from wassloss.app.training import fit_table
 
 
 def test_seeds() -> None:
@@ -18,8 +19,10 @@ def test_seeds() -> None:
             check_seed("seed", bad)  # type: ignore[arg-type]
 
 
-def test_runs_take_the_seeds_of_scikit_learn() -> None:
+def test_the_application_takes_the_seeds_of_scikit_learn() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = Table.of(pandas.DataFrame({"x": range(8), "label": [0, 1] * 4}))
     for good in (0, 2**32 - 1):
-        Task(data="clipart", seed=good)
+        fit_table(table, "discrete", seed=good)
     with pytest.raises(ValueError, match=rf"seed must be in 0..2\*\*32 - 1, .*got {2**32}"):
-        Task(data="clipart", seed=2**32)
+        fit_table(table, "discrete", seed=2**32)

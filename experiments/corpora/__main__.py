@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-import wassloss as wl
 from experiments.corpora.downloads import BY_HAND, DOWNLOADS, get
 from experiments.corpora.flickr8k import flickr8k
 from experiments.corpora.lookup import find_optional
@@ -23,8 +22,9 @@ from experiments.corpora.mnist import mnist
 from experiments.corpora.mulan import mulan, read_mulan
 from experiments.corpora.synthetic import lattice
 from experiments.corpora.tagging import STOP_WORDS, yfcc_tags
+from experiments.lab.dataset import Dataset
 
-SETS: dict[str, Callable[[], wl.data.Dataset]] = {
+SETS: dict[str, Callable[[], Dataset]] = {
     "lattice": lambda: lattice(7, 0.3),
     "mnist": mnist,
     "flickr8k": flickr8k,
@@ -75,8 +75,8 @@ def _show(given: argparse.Namespace) -> None:
     print(data, f"ground metric: {data.metric or 'none suggested'}", data.provenance, sep="\n")
 
 
-def _find(name: str, xml: Path | None) -> wl.data.Dataset:
-    """Load a corpus by its name, or an ARFF file."""
+def _find(name: str, xml: Path | None) -> Dataset:
+    """A corpus by its name, or an ARFF file."""
     if name in SETS:
         return SETS[name]()
     if find_optional(name, f"{name}.xml") is not None:
@@ -130,8 +130,8 @@ def _tags(given: argparse.Namespace) -> None:
         print(f"{made!r}: data.parquet and metric.npz in {given.out}")
 
 
-def write_data(data: wl.data.Dataset, path: Path) -> None:
-    """Write tags in the format of `wl.data.read` and `wassloss train`."""
+def write_data(data: Dataset, path: Path) -> None:
+    """Tags in a table that `wassloss train` reads."""
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -1,6 +1,6 @@
 """Make the built-in definitions from WordNet.
 
-    python -m experiments.corpora.definitions src/wassloss/data/wordnet
+    python -m experiments.corpora.definitions src/wassloss/datasets/wordnet
 
 The classes are the largest subtrees of the taxonomy that have at least 60 and at most 400 notions.
 """

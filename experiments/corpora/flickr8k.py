@@ -10,9 +10,9 @@ from scipy import sparse
 
 from experiments.corpora.glove import read_vectors
 from experiments.corpora.lookup import find, find_optional
+from experiments.lab.dataset import Dataset
 from experiments.lab.files import read_npz
 from experiments.lab.relabel import normalized
-from wassloss.data import Dataset
 from wassloss.ground import Embedding
 
 _ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "counts_indptr")

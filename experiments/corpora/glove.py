@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wassloss.data import WordVectors, read_word_vectors
+from experiments.corpora.word_vectors import WordVectors, read_word_vectors
 
 
 def read_vectors(path: str | os.PathLike[str], words: Collection[str]) -> WordVectors:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from experiments.corpora.lookup import find, read_bytes
-from wassloss.data import Dataset
+from experiments.lab.dataset import Dataset
 from wassloss.ground import Ordinal
 
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from experiments.corpora.arff import read_arff
 from experiments.corpora.lookup import find, read_bytes
+from experiments.lab.dataset import Dataset
 from experiments.lab.sparse import from_lists
-from wassloss.data import Dataset
 
 
 def mulan(name: str = "delicious", *, label_prefix: str = "TAG_") -> Dataset:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from experiments.corpora.noise import flip_labels
 from experiments.lab.checks import check_count, check_seed
-from wassloss.data import Dataset
+from experiments.lab.dataset import Dataset
 from wassloss.ground import Embedding, Grid
 
 
@@ -41,7 +41,7 @@ def lattice(
 
     >>> data = lattice(3, noise=0.5)
     >>> data
-    Dataset('lattice', 1800 examples, 2 features, 9 labels, class ids, 900 train, 900 test)
+    Dataset('lattice', 1800 examples, 2 features, 9 labels, 900 train, 900 test)
     """
     side = check_count("side", side)
     train, test = check_count("train", train), check_count("test", test)
@@ -65,7 +65,7 @@ def lattice(
         metric=metric,
         name="lattice",
         provenance=(
-            f"made by wassloss.data.lattice({side}, noise={noise:g}, train={train}, test={test}, "
+            f"made by synthetic.lattice({side}, noise={noise:g}, train={train}, test={test}, "
             f"spread={spread:g}, seed={seed})"
         ),
     )

@@ -18,6 +18,7 @@ import torch
 from experiments.corpora.flickr8k import flickr8k
 from experiments.corpora.hypernyms import hypernym_paths
 from experiments.lab.cache import Cache
+from experiments.lab.dataset import Dataset
 from experiments.lab.experiment import Experiment, Result, Verdict
 from experiments.lab.families import Budget
 from experiments.lab.labelled import as_labelled, best_device
@@ -33,7 +34,6 @@ from experiments.lab.single_label import (
 )
 from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
-from wassloss.data import Dataset
 from wassloss.ground import Matrix, Tree
 
 if TYPE_CHECKING:

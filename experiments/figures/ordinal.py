@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from experiments.lab.cache import Cache
+from experiments.lab.dataset import Dataset
 from experiments.lab.experiment import Experiment, Result, Verdict
 from experiments.lab.families import Budget
 from experiments.lab.labelled import as_labelled, best_device
@@ -30,7 +31,6 @@ from experiments.lab.single_label import (
     verdicts,
 )
 from experiments.lab.threads import one_thread
-from wassloss.data import Dataset
 from wassloss.ground import Ordinal
 
 if TYPE_CHECKING:

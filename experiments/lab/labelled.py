@@ -19,10 +19,10 @@ from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
 from experiments.lab.cache import Cache
 from experiments.lab.cost_regression import NearestCostRegression
+from experiments.lab.dataset import Dataset, clipart
 from experiments.lab.relabel import keep_labels, normalized, with_metric
 from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
-from wassloss.data import Dataset, clipart
 from wassloss.ground import Embedding, GroundMetric
 from wassloss.scores import top_k_cost
 

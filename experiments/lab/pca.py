@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from wassloss.data import Dataset
+from experiments.lab.dataset import Dataset
 
 
 def compressed(data: Dataset, features: int | None) -> Dataset:

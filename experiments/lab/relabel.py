@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from experiments.lab.dataset import Dataset
 from experiments.lab.sparse import as_sparse, take
 from wassloss import SparseTarget
-from wassloss.data import Dataset
 from wassloss.ground import GroundMetric
 
 

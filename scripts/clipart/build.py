@@ -30,7 +30,7 @@ from experiments.corpora.glove import read_vectors
 from experiments.corpora.wordnet import WordNet, read_wordnet
 from scripts.clipart import debian, images
 from scripts.clipart.tags import Metadata, metadata, words_of
-from wassloss._files import read_npz, write_npz
+from wassloss.files import read_npz, write_npz
 
 # Drawings made by programs: star polygons, and icon themes that repeat each other.
 SERIES = (
@@ -194,8 +194,8 @@ def principal(features: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def shipped() -> Arrays:
-    """Load the file of the package."""
-    file = resources.files("wassloss.data") / "clipart" / "clipart_pca256.npz"
+    """The file of the package."""
+    file = resources.files("wassloss.datasets") / "clipart" / "clipart_pca256.npz"
     with resources.as_file(file) as path:
         return read_npz(path)
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wassloss import (
         boosting,
-        data,
+        datasets,
         decisions,
         estimators,
+        files,
         ground,
         language,
         losses,
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
         transport,
     )
     from wassloss._config import show_config
+    from wassloss.app.comparison import compare
+    from wassloss.app.model import load
     from wassloss.estimators import (
         LeastCostClassifier,
         WassersteinClassifier,
         WassersteinClassifierCV,
         WassersteinMeasureRegressor,
-        compare,
     )
     from wassloss.language import LinearWassersteinLoss, NumberTokenLoss
     from wassloss.losses import (
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
         solve,
         wasserstein,
     )
-    from wassloss.runs import load
     from wassloss.targets import SparseTarget
     from wassloss.transport import ConvergenceWarning, Solution
 
@@ -58,9 +59,10 @@ __all__ = [
     "WassersteinMeasureRegressor",
     "boosting",
     "compare",
-    "data",
+    "datasets",
     "decisions",
     "estimators",
+    "files",
     "ground",
     "language",
     "load",
@@ -89,10 +91,10 @@ _ROOM_OF = {
     "WassersteinClassifierCV": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
-    "compare": "estimators",
+    "compare": "app.comparison",
     "show_config": "_config",
     "solve": "losses",
-    "load": "runs",
+    "load": "app.model",
     "wasserstein": "losses",
 }
 

@@ -22,7 +22,6 @@ from torch.utils.data.distributed import DistributedSampler
 from wassloss import scores as library
 from wassloss.ground import GroundMetric
 from wassloss.scores._score import score_of
-from wassloss.scores.by_kind import SCORES
 
 try:
     from lightning import LightningModule
@@ -40,6 +39,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_ALIASES = {"mean_distance": "top_k_cost"}  # the name in searches and on the command line
 Scores = Iterable[str | Callable[..., Any]] | Mapping[str, Metric]
 
 
@@ -167,7 +167,7 @@ def _accumulators(scores: Scores, metric: GroundMetric | None) -> nn.ModuleDict:
         raise TypeError(f"scores must be a list of names or functions, got {scores!r}")
     made: dict[str, nn.Module] = {}
     for score in scores:
-        function, options = _named(score) if isinstance(score, str) else (score, {})
+        function, options = _named(score) if isinstance(score, str) else score, dict[str, Any]()
         name = score if isinstance(score, str) else function.__name__
         if score_of(function).takes_metric:
             if metric is None:
@@ -177,13 +177,13 @@ def _accumulators(scores: Scores, metric: GroundMetric | None) -> nn.ModuleDict:
     return nn.ModuleDict(made)
 
 
-def _named(score: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A score of this name, and its options."""
-    if score in SCORES:
-        return SCORES[score].score, dict(SCORES[score].options)
-    if score not in library.__all__:
+def _named(score: str) -> Callable[..., Any]:
+    """The score of this name."""
+    name = _ALIASES.get(score, score)
+    if name not in library.__all__:
         raise ValueError(f"scores must be names of wassloss.scores, got {score!r}")
-    return getattr(library, score), {}
+    function: Callable[..., Any] = getattr(library, name)
+    return function
 
 
 def _predictions(output: Tensor, score: nn.Module) -> Tensor:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import wassloss
+from tests.architecture.public import not_public, running
+
 SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 
 # From the bottom up, as in docs/architecture.md: a package imports only packages above it in this
 # list.
 ROOMS = (
-    "_files",
-    "_sealed",
+    "files",
     "_memory",
     "_checks",
     "native",
@@ -29,13 +31,10 @@ ROOMS = (
     "scores",
     "decisions",
     "models",
-    "data",
+    "datasets",
     "estimators",
     "lightning",
-    "runs",
-    "report",
-    "demo",
-    "cli",
+    "app",
 )
 
 
@@ -81,12 +80,34 @@ def test_imports_point_down(room: str) -> None:
         for path in python_files()
         if room_of_file(path) == room
         for module, line in imported_modules(path)
-        # `from wassloss import __version__` imports wassloss itself.
-        if (found := room_of(module)) is not None
-        and not found.startswith("__")
-        and found not in allowed
+        # `from wassloss import SparseTarget` is the package's own.
+        if (found := room_of(module)) in ROOMS and found not in allowed
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_application_imports_public_names_alone() -> None:
+    """As whoever writes another application could."""
+    wrong = {}
+    for path in sorted((SOURCE / "app").rglob("*.py")):
+        found = not_public(path.read_text(encoding="utf-8"), own="wassloss.app")
+        if found:
+            wrong[str(path.relative_to(SOURCE))] = found
+    assert not wrong
+
+
+def test_the_library_does_not_import_the_application() -> None:
+    """Except for `compare` and `load`, which the package finds when they are first used."""
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {module}"
+        for path in python_files()
+        if room_of_file(path) != "app"
+        for module, line in imported_modules(path)
+        if room_of(module) == "app"
+    ]
+    assert not wrong
+    names = {name for name, room in wassloss._ROOM_OF.items() if room.startswith("app")}
+    assert names == {"compare", "load"}
 
 
 def module_graph() -> dict[str, set[str]]:
@@ -99,7 +120,7 @@ def module_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
         graph[name] = set()
-        for node in _running(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in running(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "wassloss":
                 # `from wassloss.a import b` imports the module a.b if there is one, else a.
                 for alias in node.names:
@@ -107,16 +128,6 @@ def module_graph() -> dict[str, set[str]]:
                     graph[name].add(inner if inner in files else str(node.module))
         graph[name] &= files.keys() - {name}
     return graph
-
-
-def _running(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield all nodes that are executed, which excludes imports for annotations only."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            waiting += ast.iter_child_nodes(node)
 
 
 def cycle_in(graph: dict[str, set[str]]) -> list[str] | None:

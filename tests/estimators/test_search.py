@@ -179,3 +179,18 @@ def test_a_score_that_is_not_a_number_is_not_chosen() -> None:
     found.set_params(alphas=(10.0,))
     with pytest.raises(ValueError, match="scoring must give numbers, got only NaN"):
         found.fit(X, Y)
+
+
+def test_a_path_of_fits_ends_where_each_fit_does() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=90), [-0.5, 0.5])
+    alphas = (10.0, 1.0, 0.1)
+    path = [wl.WassersteinClassifier("ordinal", alpha=alpha, tol=1e-8) for alpha in alphas]
+    for alpha, fitted in zip(alphas, wl.estimators.fit_path(path, X, y), strict=True):
+        alone = wl.WassersteinClassifier("ordinal", alpha=alpha, tol=1e-8).fit(X, y)
+        np.testing.assert_allclose(fitted.predict_proba(X), alone.predict_proba(X), atol=1e-5)
+    some = y < 2  # a part that lacks a class, which `classes` lists
+    path = [wl.WassersteinClassifier("ordinal", classes=range(3), alpha=a) for a in alphas]
+    for fitted in wl.estimators.fit_path(path, X[some], y[some], warm=False):
+        assert fitted.predict_proba(X).shape == (90, 3)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from wassloss.training.sparse_rows import SparseRows
 
 import wassloss as wl
-from wassloss.estimators import comparison
-from wassloss.estimators.sparse_rows import SparseRows
+from wassloss.app.comparison import tuning
 
 RNG = np.random.default_rng(0)
 DENSE = np.where(RNG.random((200, 12)) < 0.3, RNG.normal(1, 1, (200, 12)), 0.0)
@@ -59,7 +59,7 @@ def test_sparse_and_dense_rows_may_alternate(tmp_path: Path) -> None:
 
 
 def test_searches_and_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "_MANY", 1)  # one fold to choose by
+    monkeypatch.setattr(tuning, "_MANY", 1)  # one fold to choose by
     few: dict[str, Any] = {"alphas": (10.0, 1.0), "kl_weights": (0.5,), "cv": 2, "tol": 1e-7}
     ours = wl.WassersteinClassifierCV("ordinal", **few).fit(X, Y, Y + 1.0)
     dense = wl.WassersteinClassifierCV("ordinal", **few).fit(DENSE, Y, Y + 1.0)

@@ -9,6 +9,7 @@ from scipy import stats
 
 from experiments.figures import missing, ordinal, relaxed_tags
 from experiments.figures.hierarchy import heaviest
+from experiments.lab.dataset import Dataset
 from experiments.lab.experiment import Outcome
 from experiments.lab.families import FAMILIES, Budget, draw_trials, find_family
 from experiments.lab.labelled import as_labelled, load_labelled
@@ -19,7 +20,6 @@ from experiments.lab.threads import one_thread
 from experiments.lab.trials import Scores, Trial
 from experiments.registry import EXPERIMENTS
 from tests.experiments.tiny import SETTINGS
-from wassloss.data import Dataset
 from wassloss.ground import Ordinal
 from wassloss.losses.baselines import PoissonLoss
 from wassloss.targets import SparseTarget

@@ -20,7 +20,7 @@ def example(monkeypatch: pytest.MonkeyPatch):
 
     def load(name: str, *needed: str) -> ModuleType:
         for library in needed:
-            pytest.importorskip(library, reason=f"needs {library}: pip install '.[recipes]'")
+            pytest.importorskip(library, reason=f"needs {library}: pip install --group recipes")
         monkeypatch.delitem(sys.modules, name, raising=False)
         return importlib.import_module(name)
 

@@ -1,7 +1,7 @@
 """A user's first steps, in an environment with only the wheel and its dependencies.
 
-Run by `make smoke` with that environment's Python, which has no pytest: `smoke.py core` after
-installing the wheel alone, `smoke.py cli` after installing `wassloss[cli]`.
+Run by `make smoke` with that environment's Python, which has no pytest: `smoke.py core` where the
+wheel was installed alone, `smoke.py app` where it was installed as `wassloss[app]`.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-CORE = {"numpy", "pot", "safetensors", "scikit-learn", "scipy", "torch"}
-EXTRAS = ("lightning", "matplotlib", "numba", "onnxruntime", "pyarrow", "torchmetrics")
+CORE = {"numpy", "pot", "scikit-learn", "scipy", "torch"}
+EXTRAS = ("lightning", "matplotlib", "numba", "onnxruntime", "pandas", "skrub", "torchmetrics")
 COMMAND = Path(sys.executable).with_name("wassloss")
 
 
@@ -115,14 +115,14 @@ def a_classifier_fits() -> None:
 def the_data_set_came_along() -> None:
     import wassloss as wl
 
-    data = wl.data.clipart()
-    assert len(data.part("train")) > 1000
+    data = wl.datasets.load_clipart()
+    assert len(data.train) > 1000
     assert data.metric is not None
     assert len(data.metric.nearest("dog", 3)) == 3
 
 
 def the_command_says_what_it_needs() -> None:
-    assert 'pip install "wassloss[cli]"' in run(COMMAND, "--help", fails=True)
+    assert 'pip install "wassloss[app]"' in run(COMMAND, "--help", fails=True)
 
 
 def the_command_has_help() -> None:
@@ -155,7 +155,7 @@ CHECKS: dict[str, list[Callable[[], None]]] = {
         the_data_set_came_along,
         the_command_says_what_it_needs,
     ],
-    "cli": [the_command_has_help, a_metric_is_shown, the_demo_ends_in_a_report],
+    "app": [the_command_has_help, a_metric_is_shown, the_demo_ends_in_a_report],
 }
 
 

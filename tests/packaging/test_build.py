@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LICENCES = ["data/wordnet/LICENSE.txt", "data/clipart/README.md"]
+LICENCES = ["datasets/wordnet/LICENSE.txt", "datasets/clipart/README.md"]
 CORE = "namespace wassloss { namespace WASSLOSS_ISA { int one() { return 1; } } }\n"
 DISPATCH = """
 namespace wassloss { namespace baseline { int one(); } }

@@ -52,7 +52,8 @@ def test_importing_imports_nothing_that_is_heavy() -> None:
 def test_importing_does_not_even_import_torch() -> None:
     """The command line must handle Ctrl-C before it imports torch, which takes seconds."""
     code = (
-        "import sys, wassloss, wassloss.cli; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+        "import sys, wassloss, wassloss.app.cli; "
+        "print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"

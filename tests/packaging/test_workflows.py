@@ -10,18 +10,17 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 pytestmark = pytest.mark.skipif(not WORKFLOWS, reason="not in the sdist")
 
 
-def test_every_extra_that_is_installed_exists() -> None:
+def test_every_extra_and_group_that_is_installed_exists() -> None:
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11: tomllib")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = {}
+    given = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    known = given["project"]["optional-dependencies"].keys() | given["dependency-groups"].keys()
     for path in [*WORKFLOWS, ROOT / "Makefile", ROOT / ".readthedocs.yaml"]:
-        found = re.findall(
-            r"(?:-e\s*['\"]?\.|extra_requirements:\s*)\[([\w, -]+)\]", path.read_text()
-        )
-        asked[path.name] = {name.strip() for names in found for name in names.split(",")}
-    assert asked["ci.yml"]
-    for name, extras in asked.items():
-        assert extras <= project["optional-dependencies"].keys(), name
+        if path.name == "publish.yml":
+            continue
+        found = re.findall(r"(?:\.whl\)|'\.)\[([\w,-]+)\]|--group ([\w-]+)", path.read_text())
+        asked = {name for names in found for name in "".join(names).split(",")}
+        assert asked, path.name
+        assert asked <= known, path.name
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

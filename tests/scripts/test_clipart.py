@@ -10,7 +10,7 @@ import pytest
 import wassloss as wl
 from experiments.corpora.lookup import find
 from experiments.corpora.wordnet import WordNet
-from tests.data.places import needs
+from tests.places import needs
 
 image_of = pytest.importorskip("PIL.Image")
 
@@ -189,5 +189,5 @@ def test_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @needs("clipart/clipart_pca256.npz")
 def test_what_ships_is_what_was_made() -> None:
     file = find("clipart", "clipart_pca256.npz")
-    for name, array in wl._files.read_npz(file).items():
+    for name, array in wl.files.read_npz(file).items():
         np.testing.assert_array_equal(array, build.shipped()[name])

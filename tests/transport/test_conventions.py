@@ -1,6 +1,6 @@
 """The table of conventions in docs/mathematics.md, row by row, against the libraries themselves.
 
-POT is always installed. OTT and GeomLoss come with `wassloss[bench]`; otherwise they are skipped.
+POT is always there. OTT and GeomLoss come with the group `bench`; their rows are skipped elsewhere.
 """
 
 from collections.abc import Iterator
@@ -125,8 +125,8 @@ def test_debiased_is_three_solves_and_not_of_sharp_values(masses: Masses) -> Non
 @pytest.fixture
 def ott_solve() -> Iterator[Any]:
     """`linear.solve` of arrays, in double precision, at our `epsilon`."""
-    jax = pytest.importorskip("jax", reason='needs ott: pip install "wassloss[bench]"')
-    pytest.importorskip("ott", reason='needs ott: pip install "wassloss[bench]"')
+    jax = pytest.importorskip("jax", reason="needs ott: pip install --group bench")
+    pytest.importorskip("ott", reason="needs ott: pip install --group bench")
     from ott.geometry.geometry import Geometry
     from ott.solvers import linear
 
@@ -178,8 +178,8 @@ def test_ott_with_tau_is_plan_with_epsilon_added_to_the_cost(
 
 @pytest.fixture
 def geomloss() -> Any:
-    """`SamplesLoss` of weights on the same points, and the distances between the points."""
-    module = pytest.importorskip("geomloss", reason='needs geomloss: pip install "wassloss[bench]"')
+    """`SamplesLoss` of weights on the same points, and the distances between these."""
+    module = pytest.importorskip("geomloss", reason="needs geomloss: pip install --group bench")
     points = torch.linspace(0, 3, K, dtype=torch.float64)[:, None]
 
     def loss(h: Any, y: Any, p: int, **keywords: Any) -> float:

@@ -147,7 +147,7 @@ def read_image(path: str | os.PathLike[str], size: tuple[int, int]) -> NDArray[n
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise ImportError("images need Pillow: pip install 'wassloss[experiments]'") from error
+        raise ImportError("images need Pillow: pip install --group experiments") from error
     height, width = size
     with Image.open(path) as image:
         fitted = ImageOps.fit(image.convert("RGB"), (width, height), Image.Resampling.BICUBIC)

@@ -23,10 +23,10 @@ from experiments.corpora.tagging.vocabulary import (
     candidates,
     most_frequent,
 )
+from experiments.corpora.word_vectors import WordVectors
 from experiments.corpora.wordnet import WordNet, read_wordnet
 from experiments.lab.checks import check_seed
 from experiments.lab.files import replacing
-from wassloss.data import WordVectors
 
 PathLike = str | os.PathLike[str]
 

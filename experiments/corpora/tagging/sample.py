@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from experiments.lab.dataset import Dataset
 from experiments.lab.files import read_npz, write_npz
 from experiments.lab.sparse import from_lists
 from wassloss import SparseTarget
-from wassloss.data import Dataset
 from wassloss.ground import Embedding
 
 _ARRAYS = ("photos", "urls", "tag_counts", "tags", "train", "label_names", "label_photos", "report")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes, load_digits
 from torch import Tensor, nn
 
-import wassloss as wl
 from experiments.corpora.distributions import ORDERED, label_distributions
 from experiments.corpora.ordered import ordered_table
 from experiments.corpora.tiny_imagenet import TinyImageNet, tiny_imagenet
@@ -22,6 +21,7 @@ from experiments.lab.labelled import LabelledSet, load_labelled
 from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
 from wassloss import SparseTarget
+from wassloss.datasets import load_definitions
 from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree
 
 Kind = Literal["taxonomy", "ordered", "tags", "distribution"]
@@ -142,13 +142,13 @@ def definitions(
     """
     read = _definitions()
     rng = np.random.default_rng(seed)
-    order = np.random.default_rng(0).permutation(len(read.texts))
+    order = np.random.default_rng(0).permutation(len(read.data))
     test, rest = order[:10_000], rng.permutation(order[10_000:])
     train, validation = rest[:examples], rest[examples : examples + 2000]
-    known = _vocabulary([read.texts[i] for i in train])
+    known = _vocabulary([read.data[i] for i in train])
 
     def part(rows: NDArray[np.int64]) -> Part:
-        return Part(_encoded([read.texts[i] for i in rows], known), read.classes[rows])
+        return Part(_encoded([read.data[i] for i in rows], known), read.target[rows])
 
     metric = _taxonomy(heights)
     return Task(
@@ -166,8 +166,8 @@ def definitions(
 
 
 @lru_cache(1)
-def _definitions() -> wl.data.Definitions:
-    return wl.data.definitions()
+def _definitions() -> Any:
+    return load_definitions()
 
 
 def words_of(text: str) -> list[str]:

@@ -12,17 +12,14 @@ They are imported when first used, so that `import wassloss` does not wait for s
 from wassloss.estimators.base import FitWarning
 from wassloss.estimators.boosting import WassersteinBoostingClassifier
 from wassloss.estimators.classifier import WassersteinClassifier
-from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.least_cost import LeastCostClassifier
 from wassloss.estimators.objective import DivergedError
 from wassloss.estimators.onnx import export_onnx
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 from wassloss.estimators.scoring import make_scorer
-from wassloss.estimators.search import WassersteinClassifierCV
+from wassloss.estimators.search import WassersteinClassifierCV, fit_path
 
 __all__ = [
-    "Candidate",
-    "Comparison",
     "DivergedError",
     "FitWarning",
     "LeastCostClassifier",
@@ -30,8 +27,8 @@ __all__ = [
     "WassersteinClassifier",
     "WassersteinClassifierCV",
     "WassersteinMeasureRegressor",
-    "compare",
     "export_onnx",
+    "fit_path",
     "make_scorer",
 ]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import torch
@@ -26,9 +26,6 @@ from wassloss._checks import (
     check_number,
     check_strength,
 )
-from wassloss._files import write_file
-from wassloss.data.raw_table import RawTable
-from wassloss.data.table import frame_features, is_frame
 from wassloss.estimators.inputs import (
     check_squares,
     fit_scaler,
@@ -42,6 +39,7 @@ from wassloss.estimators.model_file import pack, unpack
 from wassloss.estimators.objective import Examples, MeanLoss
 from wassloss.estimators.small_steps import EarlyStopping, SmallSteps, fit_by_small_steps
 from wassloss.estimators.splitting import held_out
+from wassloss.files import write_file
 from wassloss.ground import GroundMetric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target
@@ -80,10 +78,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         n_iter_: iterations of L-BFGS, or passes over the data.
         validation_losses_, best_iter_: with `early_stopping`, the loss on the held-out examples
             after each pass, and the pass whose weights were kept, from 1.
-        table_: what became of the columns of a table, if it was fitted to one, by `wl.compare` or
-            by the command line; X may then be a data frame with these columns in any order.
-        trained_on_: the fingerprints of the rows that it was fitted to, likewise; `evaluate` and
-            `report` of the command line look for them among the rows that they judge it by.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
@@ -117,36 +111,38 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file, completely or not at all, without pickle."""
-        write_file(path, pack(self))
+    def save(self, file: str | os.PathLike[str] | BinaryIO) -> None:
+        """Write the fitted estimator to a path or an open binary file, without pickle.
+
+        A file at a path is written completely or not at all.
+        """
+        if isinstance(file, str | os.PathLike):
+            write_file(file, pack(self))
+        else:
+            file.write(pack(self))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
+    def load(cls, file: str | os.PathLike[str] | BinaryIO, device: str = "cpu") -> Self:
         """Read what `save` wrote.
 
         Args:
-            path: the file.
+            file: a path, or a file that is open for reading bytes.
             device: where to predict.
 
         Raises:
             ValueError: the file is cut short, was changed, or holds another estimator.
         """
-        found: Self = unpack(Path(path).read_bytes(), path, device, cls)
+        if isinstance(file, str | os.PathLike):
+            content, name = Path(file).read_bytes(), os.fspath(file)
+        else:
+            content, name = file.read(), getattr(file, "name", "the file")
+        found: Self = unpack(content, name, device, cls)
         return found
-
-    def _columns_taken(self) -> RawTable:
-        """What becomes of the columns of a table."""
-        names = getattr(self, "feature_names_in_", None)
-        numbers = RawTable.of_numbers(names, self.n_features_in_)
-        return getattr(self, "table_", numbers)
 
     @torch.no_grad()
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
         check_is_fitted(self, "model_")
-        if hasattr(self, "table_") and is_frame(X):
-            X = frame_features(X, self.table_)
         X, weights = self._checked(X, reset=False), next(self.model_.parameters())
         self.model_.eval()
         many = rows_at_once(self.metric_.size)
@@ -156,7 +152,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None; forgets an earlier fit."""
-        for name in ("model_", "table_", "trained_on_", "validation_losses_", "best_iter_"):
+        for name in ("model_", "validation_losses_", "best_iter_"):
             self.__dict__.pop(name, None)
         X, y = self._checked(X, y, multi_output=True, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
@@ -170,7 +166,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
                 raise
             raise ValueError(
                 f"X must hold numbers, {error}; wl.compare takes a data frame with text, and "
-                "wl.data.read makes numbers of a file with text"
+                "skrub's TableVectorizer makes numbers of one"
             ) from error
 
     def _with_power(self, metric: GroundMetric) -> GroundMetric:
@@ -221,7 +217,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             if not 0 < share < 1:
                 raise ValueError(f"validation_fraction must be between 0 and 1, got {share:g}")
             classes = None if is_matrix(y) else y
-            train, held = held_out(classes, X.shape[0], share, None, how.seed)
+            train, held = held_out(classes, X.shape[0], share, how.seed)
         loss = self._mean_loss()
         dtype = torch.float64 if self._at_once(len(train)) else torch.float32
         model = self._started(how.seed, start).to(self._device(), dtype)

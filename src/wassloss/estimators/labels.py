@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.data.labels import plain
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.ground.matrix import as_ground_metric
 
@@ -35,12 +34,6 @@ class Labels:
     metric: GroundMetric  # over K labels
     classes: NDArray[Any]  # K, as scikit-learn sees them: sorted, or in the order of y's columns
     places: NDArray[np.int64]  # the label that each class is
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The classes as files name them, in the metric's order."""
-        listed = self.classes[np.argsort(self.places)].tolist()
-        return tuple(str(plain(label)) for label in listed)
 
     def places_of(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """The label of each class id in `y`, all of which must be known."""

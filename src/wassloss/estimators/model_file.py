@@ -3,13 +3,9 @@
 ==========================  ======================================================================
 ``model.*``                 the weights
 ``scaler.*``                means and scales of the features, if standardised
-``rows``                    fingerprints of the rows that it was trained on, if they are known
 ``metric``                  the ground metric's own .npz archive, as bytes
 the file's metadata         everything else as JSON, and the SHA-256 sum of it all
 ==========================  ======================================================================
-
-Estimators save themselves in this form, and so do `wassloss train` and `wassloss compare`, which
-fit one.
 """
 
 from __future__ import annotations
@@ -23,46 +19,37 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from wassloss._files import begins, pack_npz, unpack_npz
-from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
-from wassloss.data.fingerprints import Fingerprints
-from wassloss.data.raw_table import RawTable
+from wassloss.files import pack_npz, pack_tensors, unpack_npz, unpack_tensors
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build
 
-_FORMAT = 4
+_FORMAT = 5
 _GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
 _SCALER = ("mean_", "scale_")
-is_model = begins(rb'.{8}\{"__metadata__":\{"wassloss":')  # also a checkpoint
 _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
 
 
 def pack(estimator: Any) -> bytes:
     """The content of the file of a fitted estimator."""
     check_is_fitted(estimator, "model_")
-    model, scaler, table = estimator.model_, estimator.scaler_, getattr(estimator, "table_", None)
+    model, scaler = estimator.model_, estimator.scaler_
     names = getattr(estimator, "feature_names_in_", None)
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     archive = bytearray(pack_npz(to_arrays(estimator.metric_)))
     tensors["metric"] = torch.frombuffer(archive, dtype=torch.uint8)
     if scaler is not None:
         tensors |= {f"scaler.{name}": torch.tensor(getattr(scaler, name)) for name in _SCALER}
-    known = getattr(estimator, "trained_on_", None)
-    if known is not None:
-        tensors["rows"] = torch.from_numpy(known.values.view(np.int64))
     state = {
         "format": _FORMAT,
         "kind": type(estimator).__name__,
         "model": model.config(),
         "features": int(estimator.n_features_in_),
         "feature_names": None if names is None else names.tolist(),
-        "table": None if table is None else table.state(),
         "params": {name: _plain(name, v) for name, v in estimator.get_params(deep=False).items()},
-        "trained_on": None if known is None else {"rows": known.rows, "twins": known.twins},
         "n_iter": estimator.n_iter_,
         "own": estimator._own_state(),
     }
-    return sealed_tensors(tensors, state)
+    return pack_tensors(tensors, state)
 
 
 def unpack(content: bytes, path: str | os.PathLike[str], device: str, *kinds: type[Any]) -> Any:
@@ -74,13 +61,13 @@ def unpack(content: bytes, path: str | os.PathLike[str], device: str, *kinds: ty
     what = kinds[0].__name__ if len(kinds) == 1 else "estimator"
     try:
         return _unpacked(content, device, {kind.__name__: kind for kind in kinds})
-    except (*_DAMAGES, import_safetensors().SafetensorError) as error:
+    except _DAMAGES as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{os.fspath(path)} is not a saved {what}: {reason}") from error
 
 
 def _unpacked(content: bytes, device: str, kinds: dict[str, type[Any]]) -> Any:
-    tensors, state = unsealed_tensors(content)
+    tensors, state = unpack_tensors(content)
     if state["format"] != _FORMAT:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
     if state["kind"] not in kinds:
@@ -100,11 +87,6 @@ def _unpacked(content: bytes, device: str, kinds: dict[str, type[Any]]) -> Any:
         found.scaler_.n_features_in_ = len(found.scaler_.mean_)
     if state["feature_names"] is not None:
         found.feature_names_in_ = np.array(state["feature_names"], dtype=object)
-    if state["table"] is not None:
-        found.table_ = RawTable.from_state(state["table"])
-    if state.get("trained_on") is not None:  # files of version 0.2 do not have it
-        values = tensors["rows"].numpy().view(np.uint64)
-        found.trained_on_ = Fingerprints(values, **state["trained_on"])
     found.n_iter_ = state["n_iter"]
     found._set_own_state(state["own"])
     return found

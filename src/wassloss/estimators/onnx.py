@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from wassloss import __version__
-from wassloss._files import begins, write_file
 from wassloss.estimators.classifier import WassersteinClassifier
+from wassloss.files import write_file
 
 _OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
-is_exported = begins(rb"\x08.\x12\x08wassloss")  # the version of the form, then who made it
 _MOST_LABELS = 4096  # whose table of costs, of 128 MB, goes into the file
 
 
@@ -25,9 +24,8 @@ def export_onnx(model: WassersteinClassifier, path: str | os.PathLike[str]) -> N
 
     The graph takes ``features`` `(n, d)` in double precision, as `predict` does, and standardises
     them itself. It returns ``probabilities`` `(n, labels)` and ``label`` `(n,)`, the index of what
-    `predict` answers. The file's metadata hold in JSON what the indices mean, ``labels``;
-    ``feature_names``; and ``preprocessing``, how columns of a table become features, for a model
-    that was fitted to one.
+    `predict` answers. The file's metadata hold in JSON what the indices mean, ``labels``, and
+    ``feature_names``.
 
     Args:
         model: linear or a perceptron.
@@ -54,11 +52,10 @@ def export_onnx(model: WassersteinClassifier, path: str | os.PathLike[str]) -> N
             f"model must be a fitted classifier to be exported, got a {type(model).__name__}"
         )
     check_is_fitted(model)
-    table, names = getattr(model, "table_", None), model._columns_taken().names
+    names = getattr(model, "feature_names_in_", None)
     about = {
         "labels": model.classes_.tolist(),
-        "feature_names": None if names is None else list(names),
-        "preprocessing": None if table is None else table.state(),
+        "feature_names": None if names is None else names.tolist(),
     }
     made = onnx.helper.make_model(
         _graph(onnx, model),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix, read_weight
 from wassloss.estimators.labels import Labels
 from wassloss.estimators.scoring import scorer_of
-from wassloss.estimators.splitting import Fold
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 
 if TYPE_CHECKING:
@@ -117,10 +116,10 @@ class WassersteinClassifierCV(WassersteinClassifier):
         best = self.best_estimator_
         return scorer_of(best, self.scoring)(best, X, y, **_weighted(sample_weight))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, file: str | os.PathLike[str] | BinaryIO) -> None:
         """Write `best_estimator_` to a file, which `WassersteinClassifier.load` reads."""
         check_is_fitted(self, "best_estimator_")
-        self.best_estimator_.save(path)
+        self.best_estimator_.save(file)
 
     def _classifier(self, *strengths: Any) -> WassersteinClassifier:
         """A classifier with the parameters of this, and strengths, or their defaults."""
@@ -131,21 +130,41 @@ class WassersteinClassifierCV(WassersteinClassifier):
         )
 
 
-def fitted_along(
+def fit_path(
     path: Iterable[WassersteinClassifier],
-    X: NDArray[Any],
+    X: Any,
     y: Any,
-    weight: NDArray[np.float64] | None,
-    labels: Labels,
+    sample_weight: Any = None,
+    *,
+    labels: Labels | None = None,
     warm: bool = True,
 ) -> Iterator[WassersteinClassifier]:
-    """Fit classifiers one after another, if `warm` each from the weights of the last.
+    """Fit classifiers one after another, each from the weights of the last.
 
-    The `labels` are those of all data, because a fold may lack some.
+    Args:
+        path: classifiers that differ in strengths only, the strongest penalty first.
+        X: features `(n, d)`.
+        y: classes `(n,)`; if these rows may lack some, give each classifier `classes`.
+        sample_weight: how much each example counts, `(n,)`.
+        labels: of all data, for internal use; by default learned from `y`.
+        warm: False to start each from scratch.
+
+    Yields:
+        Each classifier, fitted.
+
+    >>> import wassloss as wl
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = [wl.WassersteinClassifier(alpha=alpha) for alpha in (10.0, 1.0)]
+    >>> [fitted.score(X, y) > 0.8 for fitted in fit_path(path, X, y)]
+    [True, True]
     """
     weights: Weights = None
     for classifier in path:
-        classifier._fit_part(X, y, weight, labels, weights)
+        if labels is None:
+            labels = classifier.fit(X, y, sample_weight)._labels
+        else:
+            classifier._fit_part(X, y, sample_weight, labels, weights)
         if warm:
             weights = classifier.model_.state_dict()
         yield classifier
@@ -156,7 +175,7 @@ def _scores_along(
     X: NDArray[Any],
     y: Any,
     weight: NDArray[np.float64] | None,
-    fold: Fold,
+    fold: tuple[NDArray[np.int64], NDArray[np.int64]],
     scoring: Any,
     labels: Labels,
 ) -> list[float]:
@@ -165,7 +184,7 @@ def _scores_along(
     inside, outside = (None if weight is None else weight[rows] for rows in fold)
     return [
         float(scorer_of(fitted, scoring)(fitted, X[test], y[test], **_weighted(outside)))
-        for fitted in fitted_along(path, X[train], y[train], inside, labels)
+        for fitted in fit_path(path, X[train], y[train], inside, labels=labels)
     ]
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import at_least_single, check_count, check_strength
-from wassloss._files import write_npz
+from wassloss.files import write_npz
 from wassloss.ground import storage
 from wassloss.ground._cost import (
     CostsByTile,

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._files import begins, read_npz
+from wassloss.files import read_npz
 
 if TYPE_CHECKING:
     from wassloss.ground.base import GroundMetric
@@ -20,7 +20,6 @@ KINDS: dict[str, type[GroundMetric]] = {}  # by name; each class registers itsel
 _FORMAT = 1
 _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
 _SINGLE = {*_HEADER[:-1], "size", "norm", "far"}  # single values; all others are arrays
-is_metric = begins(rb"PK\x03\x04.{26}kind\.npy")
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count, check_number
-from wassloss._files import pack_npz, unpack_npz
+from wassloss.files import pack_npz, unpack_npz
 from wassloss.ground import storage
 from wassloss.ground._cost import CostsByTile, MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, int_array, refuse

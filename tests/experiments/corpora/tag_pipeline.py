@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from experiments.corpora.tagging import TagSample, yfcc_tags
+from experiments.corpora.word_vectors import WordVectors
 from experiments.corpora.wordnet import WordNet
-from wassloss.data import WordVectors
 
 CATEGORIES = ("noun.animal", "noun.artifact", "noun.location", "noun.time", "verb.motion")
 LETTERS = "abcdefghij"

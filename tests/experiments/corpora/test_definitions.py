@@ -5,7 +5,7 @@ from pathlib import Path
 
 import wassloss as wl
 from experiments.corpora.definitions import make
-from tests.data.places import needs
+from tests.places import needs
 
 # entity > (animal > (dog > puppy, cat), thing > (tool > (hammer, saw), toy))
 DATA = """00000001 03 n 01 entity 0 000 | all there is
@@ -48,7 +48,7 @@ def test_notions_with_a_single_child_are_left_out_of_paths(tmp_path: Path) -> No
 @needs("wordnet/data.noun.gz")
 def test_the_built_in_file_is_made_so(tmp_path: Path) -> None:
     make(tmp_path)
-    home = Path(wl.data.__file__).parent / "wordnet"
+    home = Path(wl.datasets.__file__).parent / "wordnet"
     for name in ("classes.txt", "definitions.tsv.gz"):
         ours, kept = (tmp_path / name).read_bytes(), (home / name).read_bytes()
         if name.endswith("gz"):  # bytes depend on the version of zlib

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.corpora.glosses import glosses
-from tests.data.places import needs
+from tests.places import needs
 
 DATA = """00000001 17 n 01 bank 0 000 | a slope beside the water; "the bank of the river"
 00000002 05 n 01 dog 0 000 | a dog, the dog of a dog

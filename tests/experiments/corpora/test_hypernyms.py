@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.corpora.hypernyms import hypernym_paths
-from tests.data.places import needs
+from tests.places import needs
 from wassloss.ground import Tree
 
 LICENCE = "  1 This software and database is being provided to you\n"

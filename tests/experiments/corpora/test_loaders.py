@@ -15,7 +15,7 @@ from experiments.corpora.lookup import find
 from experiments.corpora.mnist import mnist, read_idx
 from experiments.corpora.mulan import mulan, read_mulan
 from experiments.lab.relabel import label_weights
-from tests.data.places import needs
+from tests.places import needs
 from wassloss import SparseTarget
 from wassloss.ground import Embedding, Ordinal
 

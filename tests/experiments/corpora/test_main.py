@@ -9,8 +9,9 @@ import pytest
 from experiments.corpora.__main__ import main
 from experiments.corpora.tagging import TagSample
 from scripts.make_yfcc_metadata import write_metadata
-from tests.data.places import needs
-from wassloss import data
+from tests.places import needs
+from wassloss.app.examples import read_examples
+from wassloss.app.tables import read_table
 from wassloss.ground import GroundMetric
 
 WORDS = ("dog", "cat", "beach", "paris")
@@ -45,12 +46,12 @@ def test_show_a_set_of_mulan(run: Any, tmp_path: Path, monkeypatch: pytest.Monke
         (toys / f"toys-{part}.arff").write_text(arff + rows)
     labels = '<labels><label name="cat"></label><label name="dog"></label></labels>'
     (toys / "toys.xml").write_text(labels)
-    assert "2 examples, 1 feature, 2 labels" in run("show", toys / "toys-train.arff")
-    assert "1 example, 1 feature, 2 labels" in run(
+    assert "2 examples, 1 features, 2 labels" in run("show", toys / "toys-train.arff")
+    assert "1 examples, 1 features, 2 labels" in run(
         "show", toys / "toys-test.arff", "--xml", toys / "toys.xml"
     )
     monkeypatch.setenv("WASSLOSS_DATA", str(tmp_path))
-    assert "'toys', 3 examples, 1 feature, 2 labels, sparse targets, 2 train" in run("show", "toys")
+    assert "'toys', 3 examples, 1 features, 2 labels, 2 train" in run("show", "toys")
     with pytest.raises(ValueError, match=r"name must be one of lattice, .* or an \.arff file, got"):
         run("show", "nope")
 
@@ -77,9 +78,9 @@ def test_tags(run: Any, tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(60, 5))
     np.savez(tmp_path / "features.npz", photos=sample.photos[::-1], features=features)
     assert "60 examples" in run(*given, "--features", tmp_path / "features.npz")
-    made = data.read(out / "data.parquet", label_names=sample.label_names)
-    np.testing.assert_allclose(made.features.numpy(), features[::-1], rtol=1e-6)
-    assert made.label_names == sample.label_names
+    made = read_examples(read_table(out / "data.parquet"))
+    np.testing.assert_allclose(made.X.to_numpy(float), features[::-1], rtol=1e-6)
+    assert set(made.labels) == set(sample.label_names)
     assert GroundMetric.load(out / "metric.npz").labels == sample.label_names
 
     (tmp_path / "stop.txt").write_text("dog\n")

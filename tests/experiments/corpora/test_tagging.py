@@ -24,10 +24,11 @@ from experiments.corpora.tagging.streams import line_blocks
 from experiments.corpora.tagging.tag_ids import TagIds
 from experiments.corpora.tagging.vocabulary import candidates, most_frequent
 from scripts.make_yfcc_metadata import metadata_lines, write_metadata
-from tests.data.places import needs
 from tests.experiments.corpora import tag_pipeline
 from tests.experiments.corpora.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
-from wassloss.data import read
+from tests.places import needs
+from wassloss.app.examples import ReadOptions, read_examples
+from wassloss.app.tables import read_table
 
 LINES = 6000
 
@@ -309,9 +310,9 @@ def test_data_set(tmp_path: Path, whole: tuple[TagSample, bytes]) -> None:
     data = sample.with_features(features)
     assert (len(data.part("train")), len(data.part("test"))) == (300, 200)
     write_data(data, tmp_path / "data.parquet")
-    back = read(tmp_path / "data.parquet", label_names=sample.label_names)
+    table = read_table(tmp_path / "data.parquet")
+    back = read_examples(table, ReadOptions(order=sample.label_names))
     assert (data.y != back.y).nnz == 0
-    assert back.label_names == sample.label_names
     assert back.parts["test"].tolist() == list(range(300, 500))
     # Photos that no longer exist, by number.
     rows = {int(p): row for p, row in zip(sample.photos, features, strict=True)}

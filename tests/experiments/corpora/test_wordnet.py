@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.corpora.wordnet import read_wordnet
-from tests.data.places import needs
+from tests.places import needs
 
 LICENCE = "  1 This software and database is being provided to you\n"
 # bank: the side of a river is its first sense, but the business is counted more often.

@@ -22,7 +22,7 @@ from experiments.lab.networks.losses import (
 from experiments.lab.networks.scoring import score
 from experiments.lab.networks.tasks import Part, Recipe, Task, perceptron
 from experiments.lab.networks.trials import Job, Run, Trial, choose, draw_trials, run
-from tests.data.places import needs
+from tests.places import needs
 from wassloss import SparseTarget
 from wassloss.ground import Ordinal
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.lab.dataset import Dataset
 from experiments.lab.relabel import keep_labels, label_weights, normalized, with_metric
 from wassloss import SparseTarget
-from wassloss.data import Dataset
 from wassloss.ground import Ordinal
 
 

@@ -1,0 +1,1 @@
+"""The application around the library: tables, `compare`, models on disk, reports, commands."""

@@ -1,0 +1,32 @@
+"""Ctrl-C while libraries are imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Leave at once on Ctrl-C: there is nothing to save, and some libraries catch the exception.
+
+    A process that ignores interrupts, such as one under `nohup`, goes on ignoring them.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """Handle SIGINT by ending the process, without an exception."""
+    os.write(2, b"Interrupted.\n")
+    os._exit(130)

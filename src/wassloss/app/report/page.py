@@ -1,0 +1,168 @@
+"""What a report says, and the page that shows it: one HTML file that fetches nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss import __version__
+from wassloss.app._files import begins, check_replaceable
+from wassloss.app.columns import GAPS
+from wassloss.app.comparison import Candidate
+from wassloss.app.report import figures
+from wassloss.files import write_file
+from wassloss.ground import GroundMetric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HERE = Path(__file__).parent
+_SHOWN = 5  # mistakes of each kind
+_COLUMNS = 4  # of a row in words
+_LONG = 40  # characters of a value
+_NAMED = 8  # labels that are never answered
+_GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
+
+
+def described(row: pd.Series[Any]) -> str:
+    """The first columns of a row in words; nothing if they have no names."""
+    words = []
+    for name, value in row.iloc[:_COLUMNS].items():
+        if not isinstance(name, str):
+            return ""
+        number = isinstance(value, (float, np.floating))
+        text = f"{value:.4g}" if number else str(value).strip()
+        text = text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+        words.append(f"{name} {'missing' if text in GAPS else text}")
+    return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An example, its true label or labels, and what the models say."""
+
+    name: str
+    text: str
+    truth: str
+    guesses: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that the page shows.
+
+    Attributes:
+        answer: the finding in a sentence.
+        warnings: what to keep in mind when reading it.
+        models, names: what is shown next to each other; mistakes are of the first two.
+        candidates: each loss, or run, with each decision, as marks of accuracy against distance.
+        metric, labels: how far apart labels are, and their names.
+        truth: the true label of each answer, `(answers,)`; None if there may be several.
+        far_from: what distances are measured from.
+        header, rows: a table of scores.
+        meanings: what the first cell of each row means, if it is not plain.
+        notes: how it was found.
+        unit: what an example is, in a word.
+        mended, made: mistakes of the first model that the second mends, and the other way round; of
+            a single model, its worst.
+    """
+
+    answer: str
+    warnings: Sequence[str] = ()
+    models: Sequence[Candidate]
+    names: Sequence[str]
+    candidates: Sequence[Candidate]
+    metric: GroundMetric
+    labels: Sequence[str]
+    truth: NDArray[np.int64] | None
+    far_from: str = "the truth"
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    meanings: Sequence[str] = ()
+    notes: Sequence[str]
+    unit: str
+    mended: Sequence[Mistake] = ()
+    made: Sequence[Mistake] = ()
+
+
+def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The examples whose distance falls most, the worst mistakes first; at most five.
+
+    >>> most_mended(np.array([3.0, 0.0, 4.0, 2.0]), np.array([1.0, 1.0, 2.0, 2.0])).tolist()
+    [2, 0]
+    """
+    gain = before - after
+    order = np.lexsort((-before, -gain))[:_SHOWN]
+    return order[gain[order] > 0]
+
+
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Refuse the name of a file that is not a report of ours."""
+    check_replaceable(path, "a report", begins(b"<!doctype html>.*<title>wassloss: "))
+
+
+def write_report(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write the page; if writing fails, a page that was there before stays as it was.
+
+    Raises:
+        ValueError: the file is there, and is something else.
+    """
+    check_page(path)
+    write_file(path, render(report).encode())
+
+
+def render(report: Report) -> str:
+    """The page as text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    disc = Markup('<span class="dot" style="color:{}">●</span>\u00a0')
+    groups = []
+    if report.truth is not None:
+        order = figures.neighbour_order(report.metric)
+        groups = np.array_split(order, min(_GROUPS, len(order)))
+    matrices = [
+        (f"confusion-{i}", f"Answers of {name}", partial(figures.draw_confusion, report, groups, i))
+        for i, name in enumerate(report.names if groups else ())
+    ]
+    return environment.get_template("page.html.jinja").render(
+        report=report,
+        style=(_HERE / "style.css").read_text(encoding="utf-8"),
+        version=__version__,
+        dot=lambda i: disc.format(figures.color(i)),
+        distances=figures.svg(
+            "distances", "How far off answers are", partial(figures.draw_distances, report)
+        ),
+        frontier=figures.svg(
+            "frontier", "Accuracy and mean distance", partial(figures.draw_frontier, report)
+        ),
+        groups=groups,
+        never=_never_answered(report),
+        matrices=[figures.svg(*matrix, height=5.0) for matrix in matrices],
+    )
+
+
+def _never_answered(report: Report) -> list[str]:
+    """A sentence for each model that never answers with some of the true labels."""
+    said = []
+    for name, model in zip(report.names, report.models, strict=True):
+        missed = np.setdiff1d([] if report.truth is None else report.truth, model.guess)
+        if len(missed):
+            shown = ", ".join(report.labels[i] for i in missed.astype(int)[:_NAMED])
+            more = f" and {len(missed) - _NAMED} more" if len(missed) > _NAMED else ""
+            said.append(f"{name} never answers {shown}{more}.")
+    return said

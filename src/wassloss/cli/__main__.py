@@ -1,6 +1,0 @@
-"""`python -m wassloss.cli`, for where the command is not on the path."""
-
-from wassloss.cli import main
-
-if __name__ == "__main__":  # doctests import it too
-    main()

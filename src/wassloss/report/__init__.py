@@ -1,6 +1,0 @@
-"""Reports: what runs, a comparison or the demo found, as one self-contained HTML page."""
-
-from wassloss.report.page import Report, check_page, write_report
-from wassloss.report.tables import comparison_report, runs_report
-
-__all__ = ["Report", "check_page", "comparison_report", "runs_report", "write_report"]
