@@ -50,9 +50,9 @@ ROOMS = [
     ("language", "heads of language models", 6.6, 1.05, 3.0),
     ("scores, decisions", "how good, what to answer", 0, 2.1, 3.0),
     ("models", "small networks", 3.3, 2.1, 3.0),
-    ("training", "one loop, checkpoints", 6.6, 2.1, 3.0),
-    ("datasets", "two that ship with the package", 0, 3.15, 4.6),
-    ("estimators", "scikit-learn's interface", 5.0, 3.15, 4.6),
+    ("datasets", "built-in data sets", 6.6, 2.1, 3.0),
+    ("estimators", "scikit-learn's interface", 0, 3.15, 4.6),
+    ("lightning", "any network, our scores", 5.0, 3.15, 4.6),
     ("app", "tables → comparison → model → report; the command line", 0, 4.2, 9.6),
 ]
 PATH = [
