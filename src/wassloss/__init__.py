@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         wasserstein,
     )
     from wassloss.runs import load
+    from wassloss.sets import SetTarget
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
@@ -50,6 +51,7 @@ __all__ = [
     "NearestWassersteinLoss",
     "NumberTokenLoss",
     "RelaxedWassersteinLoss",
+    "SetTarget",
     "Solution",
     "SparseTarget",
     "TrainingPlan",
@@ -85,6 +87,7 @@ _ROOM_OF = {
     "NearestWassersteinLoss": "losses",
     "NumberTokenLoss": "language",
     "RelaxedWassersteinLoss": "losses",
+    "SetTarget": "sets",
     "Solution": "transport",
     "SparseTarget": "targets",
     "TrainingPlan": "training",

@@ -20,6 +20,7 @@ ROOMS = (
     "native",
     "_config",
     "kernels",
+    "sets",
     "ground",
     "targets",
     "transport",

@@ -11,7 +11,7 @@ import wassloss
 NAMES = {
     "wassloss": """
         ConvergenceWarning LinearWassersteinLoss NearestWassersteinLoss NumberTokenLoss
-        RelaxedWassersteinLoss Solution SparseTarget TrainingPlan WassersteinClassifier
+        RelaxedWassersteinLoss SetTarget Solution SparseTarget TrainingPlan WassersteinClassifier
         WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor compare load
         show_config solve train wasserstein
         boosting data decisions estimators ground language losses models scores training transport

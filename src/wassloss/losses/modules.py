@@ -18,7 +18,7 @@ from wassloss.losses.evaluate import Evaluate
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
 from wassloss.losses.reduce import REDUCTIONS, PerExample, weight_of_classes
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import ReadTarget, Target
+from wassloss.targets import ReadSets, ReadTarget, TargetOrSets
 from wassloss.transport.solver import Solver
 
 # Defaults of all losses, estimators and runs; docs/defaults.md has the evidence.
@@ -67,7 +67,7 @@ class TransportLoss(MetricModule):
         self.register_buffer("unsolved", unsolved, persistent=False)
 
     def forward(
-        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+        self, logits: Tensor, target: TargetOrSets, sample_weight: Tensor | None = None
     ) -> Tensor:
         losses, read = self._evaluate(logits, target, self.unsolved)
         return losses.reduced(self.reduction, self._share(losses, read, sample_weight))
@@ -117,7 +117,7 @@ class TransportLoss(MetricModule):
         )
 
     def _share(
-        self, losses: PerExample, target: ReadTarget, sample_weight: Tensor | None
+        self, losses: PerExample, target: ReadTarget | ReadSets, sample_weight: Tensor | None
     ) -> Tensor | None:
         """The factor of each example's loss; None if it is 1 for all."""
         share: Tensor | None = None
@@ -374,5 +374,7 @@ class RelaxedWassersteinLoss(TransportLoss):
         )
         super().__init__(spec, weight, reduction)
 
-    def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
+    def forward(
+        self, log_h: Tensor, target: TargetOrSets, sample_weight: Tensor | None = None
+    ) -> Tensor:
         return super().forward(log_h, target, sample_weight)

@@ -14,7 +14,7 @@ from wassloss._memory import largest_columns, pieces
 from wassloss.kernels.status import IGNORED
 from wassloss.losses.inputs import mass_tolerance
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import Kind, ReadTarget
+from wassloss.targets import Kind, ReadSets, ReadTarget
 from wassloss.transport.precision import needs_double, tolerance
 
 _mass_tolerance = cache(mass_tolerance)
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     """What a loss is evaluated on."""
 
     x: Tensor  # (batch, labels), in single precision at least: logits, or logs of masses
-    target: ReadTarget  # only its form has been checked
+    target: ReadTarget | ReadSets  # only its form has been checked
     # A count to which a CUDA graph adds, at each replay, the examples that went wrong.
     unsolved: Tensor | None = None
     # Whether logits that overflowed are a loss of NaN rather than an error.
@@ -132,6 +132,8 @@ class CompiledEvaluator(Evaluator):
         return usual and not any(s and _checks.inverse_overflows(s, dtype) for s in strengths)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
+        if isinstance(batch.target, ReadSets):  # which have evaluators of their own
+            return None
         x, (indices, weights) = batch.x, batch.target
         learned = self.spec.metric.requires_grad or (weights is not None and weights.requires_grad)
         if learned or not len(x) or not _checks.has_memory(x) or not self.takes(batch):

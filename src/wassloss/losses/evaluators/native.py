@@ -32,7 +32,7 @@ class NativeEvaluator(CompiledEvaluator):
 
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
-        if device.type != "cpu" or not native.available():
+        if device.type != "cpu" or not native.available() or kind is Kind.SETS:
             return False
         fixed = spec.options.scaling_iterations is not None
         if kind is Kind.CLASS_IDS:
@@ -47,7 +47,9 @@ class NativeEvaluator(CompiledEvaluator):
         return compiled and few and super().serves(spec, device, dtype, kind)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
-        if self.kind is Kind.DENSE:  # each example lists all labels, in its own order
+        if self.kind is Kind.DENSE and isinstance(
+            batch.target, ReadTarget
+        ):  # each example lists all labels, in its own order
             indices, weights = batch.target.indices, cast(Tensor, batch.target.weights)
             batch = batch._replace(target=ReadTarget(indices.expand(weights.shape), weights))
         return super().__call__(batch)
