@@ -188,14 +188,14 @@ def _from_lists(lists: Iterable[Iterable[int]]) -> tuple[Tensor, Tensor, Tensor]
     for b, labels in enumerate(lists):
         try:
             listed = labels.tolist() if isinstance(labels, Tensor) else labels
-            row = np.asarray(sorted(listed) if isinstance(listed, set | frozenset) else listed)
+            row = np.asarray(list(listed) if isinstance(listed, set | frozenset) else listed)
         except (TypeError, ValueError) as error:
             raise TypeError(f"allowed must hold lists of labels, got {labels!r}") from error
         if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
             raise TypeError(
                 f"allowed must hold lists of label numbers, got {labels!r} for example {b}"
             )
-        rows.append(row.astype(np.int64))
+        rows.append(np.sort(row.astype(np.int64)))  # on a line, neighbours are neighbours
     counts = torch.tensor([len(row) for row in rows], dtype=torch.long)
     stop = counts.cumsum(0)
     members = np.concatenate([np.empty(0, np.int64), *rows])

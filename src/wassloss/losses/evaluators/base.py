@@ -179,7 +179,7 @@ class CompiledEvaluator(Evaluator):
 
         width = named.shape[1] * metric.size
         parts = [found(part) for part in pieces(len(x), width, largest_columns(x.device))]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        return joined(parts)
 
     def _iterates(self) -> bool:
         fixed = self.spec.options.scaling_iterations is not None
@@ -198,8 +198,10 @@ class CompiledEvaluator(Evaluator):
         return torch.float64 if double else self.dtype
 
 
-def _joined(parts: list[Evaluation]) -> Evaluation:
+def joined(parts: list[Evaluation]) -> Evaluation:
     """Concatenate the evaluations of consecutive pieces."""
+    if len(parts) == 1:
+        return parts[0]
     value, gradient, status = (
         torch.cat([getattr(part, name) for part in parts])
         for name in ("value", "gradient", "status")

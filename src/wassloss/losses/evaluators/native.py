@@ -69,21 +69,29 @@ class NativeEvaluator(CompiledEvaluator):
     def _settings_for(self, mass_tolerance: float, threads: int) -> Settings:
         found = self._settings.get((mass_tolerance, threads))
         if found is None:
-            spec = self.spec
-            found = self._settings[mass_tolerance, threads] = settings_of(
-                spec.objective,
-                self.tol,
-                spec.options.budget(Newton.max_iterations),
-                fixed=spec.options.scaling_iterations is not None,
-                transport_weight=spec.transport_weight,
-                kl_weight=spec.kl_weight,
-                per_softening=spec.per_softening,
-                ignore_index=spec.ignore_index,
-                normalize=spec.normalize_target,
-                mass_tolerance=mass_tolerance,
-                threads=threads,
+            found = self._settings[mass_tolerance, threads] = loss_settings(
+                self.spec, tol=self.tol, mass_tolerance=mass_tolerance, threads=threads
             )
         return found
+
+
+def loss_settings(
+    spec: LossSpec, *, threads: int, tol: float = 0.0, mass_tolerance: float = 0.0
+) -> Settings:
+    """The settings of a loss for the compiled core."""
+    return settings_of(
+        spec.objective,
+        tol,
+        spec.options.budget(Newton.max_iterations),
+        fixed=spec.options.scaling_iterations is not None,
+        transport_weight=spec.transport_weight,
+        kl_weight=spec.kl_weight,
+        per_softening=spec.per_softening,
+        ignore_index=spec.ignore_index,
+        normalize=spec.normalize_target,
+        mass_tolerance=mass_tolerance,
+        threads=threads,
+    )
 
 
 def _most_labels(spec: LossSpec) -> int:
