@@ -29,7 +29,7 @@ from wassloss.losses.autograd import with_gradient
 from wassloss.losses.softened import softmin
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import ReadSets
-from wassloss.transport.precision import lowest_log_mass, smallest_mass
+from wassloss.transport.precision import smallest_mass
 
 
 def check_takes_sets(spec: LossSpec) -> None:
@@ -82,7 +82,8 @@ def transport(log_h: Tensor, nearest: Tensor, weight: float, epsilon: float) -> 
     """`Σ h (weight m + ε log h)`, `(batch,)`, with its gradient in `log_h` and in the costs."""
     fixed, costs = log_h.detach(), nearest.detach()
     h = fixed.exp()
-    slope = weight * costs + epsilon * fixed.clamp(min=lowest_log_mass(h.dtype))
+    lowest = math.log(smallest_mass(h.dtype))
+    slope = weight * costs + epsilon * fixed.clamp(min=lowest)
     pairs = [(log_h, h * (slope + epsilon))]
     if nearest.requires_grad:
         pairs.append((nearest, weight * h))

@@ -11,17 +11,17 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// A table of costs cut into strips of so many labels, one after the other, each of which is read for
-// several examples in turn while it is in the cache.
+// A table of costs cut into strips of so many labels, one after the other, each of which is read
+// for several examples in turn while it is in the cache.
 constexpr int64_t STRIP = WASSLOSS_STRIP, EXAMPLES_AT_ONCE = 64;
 constexpr int64_t in_strips(int64_t labels) { return (labels + STRIP - 1) / STRIP * STRIP; }
 
 template <class T>
 struct SetScratch {
   LabelScratch<T> softmax;
-  T* nearest;           // (padded labels), or of some examples at once
-  T* powers;            // (padded labels)
-  int64_t* seen;        // (labels,), the last example that listed each label
+  T* nearest;     // (padded labels), or of some examples at once
+  T* powers;      // (padded labels)
+  int64_t* seen;  // (labels,), the last example that listed each label
 
   SetScratch(Room& room, const wassloss_batch& batch)
       : softmax(room, batch),
@@ -84,8 +84,8 @@ inline bool is_ignored(const Members& set, const wassloss_batch& batch, int64_t 
 // Costs of a range in an order of the labels: of its ends, which are nearest to what lies before
 // and after it.
 template <class T>
-void cost_to_range(const Members& set, const wassloss_batch& batch, const T* before,
-                   const T* after, T* __restrict nearest) {
+void cost_to_range(const Members& set, const wassloss_batch& batch, const T* before, const T* after,
+                   T* __restrict nearest) {
   const int64_t first = set.first, stop = set.last + 1, labels = batch.labels;
   if (set.labels && before != after) {
     for (int64_t p = 0; p < labels; ++p) {
@@ -134,9 +134,8 @@ WASSLOSS_INLINE void least_of_strip(const Members& set, const T* strip, T* __res
   for (T& one : least) one = Precision<T>::inf;
   for (int64_t p = set.first; p <= set.last; ++p) {
     const T* __restrict cost = strip + set.label(p) * STRIP;
-    each(STRIP, [&](int64_t i) WASSLOSS_INLINED {
-      least[i] = cost[i] < least[i] ? cost[i] : least[i];
-    });
+    each(STRIP,
+         [&](int64_t i) WASSLOSS_INLINED { least[i] = cost[i] < least[i] ? cost[i] : least[i]; });
   }
   memcpy(out, least, sizeof least);
 }

@@ -71,14 +71,15 @@ typedef struct {
   /* How sets find the cost from each label to their nearest, with a table of costs: `ends`
    * (examples, 2), for sets that are ranges in an order of the labels, says which label is nearest
    * to those before the range, and to those after it; with `on_line`, labels lie on a line in the
-   * order of their numbers, in which sets had better list theirs; else the table is cut into strips,
-   * (strips, labels, WASSLOSS_STRIP). Without a table, row b of the costs is that of set b. */
+   * order of their numbers, in which sets had better list theirs; else the table is cut into
+   * strips, (strips, labels, WASSLOSS_STRIP). Without a table, row b of the costs is that of set b.
+   */
   const int64_t* ends;
   int32_t on_line;
 } wassloss_batch;
 
-/* Losses and gradients of targets that are one label, a set of them, or a few with weights. These return the
- * worst status of the batch. */
+/* Losses and gradients of targets that are one label, a set of them, or a few with weights. These
+ * return the worst status of the batch. */
 WASSLOSS_API int wassloss_class_ids_f32(const wassloss_settings*, const wassloss_batch*);
 WASSLOSS_API int wassloss_class_ids_f64(const wassloss_settings*, const wassloss_batch*);
 WASSLOSS_API int wassloss_sets_f32(const wassloss_settings*, const wassloss_batch*);
