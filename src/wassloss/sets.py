@@ -96,6 +96,10 @@ class SetTarget:
         """Where the sets are."""
         return self.first.device
 
+    def is_floating_point(self) -> bool:
+        """False: sets hold labels, not weights."""
+        return False
+
     @property
     def nbytes(self) -> int:
         """Size in bytes; a list of members that is shared counts."""

@@ -475,6 +475,12 @@ class GroundMetric(ABC):
         scale = f", scale={self._scale:g}" if self._scale != 1 else ""
         return f"{type(self).__name__}({self._summary()}{power}{scale})"
 
+    def _with_labels(self, labels: Sequence[str]) -> Self:
+        """The same metric with other names for its labels."""
+        other = copy.copy(self)
+        other._labels = check_labels(labels, self._size)
+        return other
+
     def _with_table(self, costs: Tensor | None, largest: float | None) -> Self:
         other = copy.copy(self)
         other.known_costs, other._recast_costs, other.largest_known_cost = costs, None, largest

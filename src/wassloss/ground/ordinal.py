@@ -95,7 +95,7 @@ class Ordinal(GroundMetric):
         if found is None:
             return super()._ranges_of_word(word)
         (low, with_low), (high, with_high) = found
-        place = self.positions.detach().cpu().double().sort().values
+        place = self._values.detach().cpu().double().sort().values
         first = int(torch.searchsorted(place, low, right=not with_low))
         last = int(torch.searchsorted(place, high, right=with_high)) - 1
         if first > last:
@@ -103,14 +103,30 @@ class Ordinal(GroundMetric):
         return [(first, last)]
 
     def _value(self, word: str) -> float | None:
-        """The position that a word says, by the name of a label or as a number."""
+        """Where a word stands among `_values`, by the name of a label or as a number."""
         if self.labels is not None and word in self.labels:
-            return float(self.positions[self.labels.index(word)])
+            return float(self._values[self.labels.index(word)])
+        if self.labels is not None and self._values is self.positions:
+            return None  # of labels with names, numbers may be numbers, positions or anything
         try:
             # Rounded as the positions are.
-            return float(torch.tensor(float(word), dtype=self.dtype))
+            return float(torch.tensor(float(word), dtype=self._values.dtype))
         except ValueError:
             return None
+
+    @property
+    def _values(self) -> Tensor:
+        """What numbers in words are compared with: the names, if these are numbers, or positions.
+
+        Names count if their order is that of the positions.
+        """
+        try:
+            numbers = torch.tensor([float(name) for name in self.labels or ()], dtype=torch.float64)
+        except ValueError:
+            return self.positions
+        order = self.positions.detach().cpu().argsort(stable=True)
+        increase = len(numbers) and bool((numbers[order].diff() > 0).all())
+        return numbers if increase else self.positions
 
     def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
         if self.requires_grad:  # the order may be another one by now

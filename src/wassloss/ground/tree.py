@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -216,6 +217,12 @@ class Tree(Hierarchy, GroundMetric):
         if first == stop:
             raise ValueError(f"{word!r} has no label below it")
         return [(first, stop - 1)]
+
+    def _with_labels(self, labels: Sequence[str]) -> Self:
+        other = super()._with_labels(labels)
+        if other._notions is not None:
+            other._notions = replace(other._notions, label_names=other.labels)
+        return other
 
     def _max_distance(self) -> Tensor:
         # The farthest label from any label is one end of a diameter.

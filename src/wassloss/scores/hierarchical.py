@@ -37,11 +37,7 @@ def hierarchical_fbeta(
     label and itself. ``beta=0`` is the hierarchical precision :math:`P`, ``beta=inf`` the
     hierarchical recall :math:`R`. Where the truth is a set of labels, :math:`\kappa` is the lowest
     node above all of them, and the guess is cut off at its depth: "a dog" is right if "some animal"
-    is all that is known.
-
-    Args:
-        metric: a :class:`~wassloss.ground.Tree`.
-        beta: how much more recall counts than precision.
+    is all that is known. The metric is a :class:`~wassloss.ground.Tree`.
 
     >>> import wassloss as wl
     >>> tree = wl.ground.Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])

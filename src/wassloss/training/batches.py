@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.targets import SparseTarget, Target, padded
+from wassloss.sets import SetTarget
+from wassloss.targets import SparseTarget, TargetOrSets, padded
 from wassloss.training.sparse_rows import SparseRows
 
 Batch: TypeAlias = tuple[Any, ...]  # features, target, and further arguments of the loss
-Data: TypeAlias = tuple[Target, ...] | list[Target]
+Data: TypeAlias = tuple[TargetOrSets, ...] | list[TargetOrSets]
 
 
 class Examples:
@@ -74,7 +75,7 @@ def _narrowed(column: Any) -> Any:
     return column[:, : int(used[-1]) + 1 if len(used) else 1]
 
 
-def _read(column: Target) -> Target:
+def _read(column: TargetOrSets) -> TargetOrSets:
     """A column whose rows can be taken."""
     if isinstance(column, SparseTarget):
         indices, weights = column.indices.detach(), column.weights.detach()
@@ -84,7 +85,7 @@ def _read(column: Target) -> Target:
                 f"{tuple(weights.shape)}"
             )
         return SparseTarget(indices, weights)
-    if isinstance(column, SparseRows):
+    if isinstance(column, SparseRows | SetTarget):
         return column
     if not isinstance(column, Tensor):
         raise TypeError(
