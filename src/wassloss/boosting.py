@@ -14,9 +14,10 @@ w \log h_\kappa`, where h is the softmax of the raw scores and w is ``kl_weight`
 Boosting divides by the second derivative, which must be positive, so the first of its two terms
 is taken as its absolute value.
 
-Where the truth is known as a set S of classes, :math:`M_{j\kappa}` is the least of S, and the shares
-:math:`h_j / h(S)` of its classes take the place of :math:`[j = \kappa]`. Their own curvature is not
-positive, and left out: the second derivative is then an upper bound, as in expectation maximisation.
+Where the truth is known as a set S of classes, :math:`M_{j\kappa}` is the least of S, and the
+shares :math:`h_j / h(S)` of its classes take the place of :math:`[j = \kappa]`. Their own curvature
+is not positive, and left out: the second derivative is then an upper bound, as in expectation
+maximisation.
 """
 
 from __future__ import annotations

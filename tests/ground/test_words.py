@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from wassloss.ground import Embedding, Grid, GroundMetric, Ordinal, Tree
+from wassloss.ground import Embedding, Grid, GroundMetric, Ordinal, Tree, taxonomy
 
 PATHS = [
     ("animal", "dog", "husky"),
@@ -107,6 +107,31 @@ def test_within() -> None:
     assert LINE.within(0, 1.5) == [0, 1, 3]
     near = TREE.target([TREE.within("husky", 3), "cat"])
     assert [sorted(row) for row in near.lists()] == [[0, 2, 3, 5], [2]]
+
+
+def test_notions_with_several_parents(tmp_path: Any) -> None:
+    dag = taxonomy(
+        {
+            "dog": ["pet", "canine"],
+            "wolf": ["canine"],
+            "cat": ["pet"],
+            "pet": ["animal"],
+            "canine": ["animal"],
+        }
+    )
+    dag.save(tmp_path / "dag.npz")
+    for metric in (dag, GroundMetric.load(tmp_path / "dag.npz")):
+        target = metric.target(["dog", "pet", "canine", "animal", "cat|wolf"])
+        assert target.lists() == [[0], [0, 2], [0, 1], [0, 1, 2], [1, 2]]
+        assert sorted(metric.nodes) == ["animal", "canine", "cat", "dog", "pet", "wolf"]
+        assert sorted(metric.parents("dog")) == ["canine", "pet"]
+        assert metric.lowest_common(["dog", "cat"]) == ["pet"]
+        assert metric.lowest_common(["wolf", "cat"]) == ["animal"]
+        assert sorted(metric.lowest_common(["dog"])) == ["dog"]
+        with pytest.raises(ValueError, match="did you mean 'canine'"):
+            metric.target(["canin"])
+    several = taxonomy({"a": ["x", "y"], "b": ["x", "y"]})
+    assert sorted(several.lowest_common(["a", "b"])) == ["x", "y"]
 
 
 @pytest.mark.parametrize(

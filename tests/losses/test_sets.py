@@ -336,7 +336,7 @@ def test_others_take_no_sets() -> None:
     for call in (
         lambda: wl.wasserstein(h, target, Ordinal(K)),
         lambda: wl.losses.baselines.KLLoss(K)(h.log(), target),
-        lambda: wl.scores.accuracy(h, target),
+        lambda: wl.scores.brier_score(h, target),
     ):
         with pytest.raises(TypeError, match="SetTarget"):
             call()

@@ -30,7 +30,7 @@ and {wrong} are known to be wrong.
 | | tested |
 | --- | --- |
 | metrics | {metrics} |
-| targets | class ids, `SparseTarget`, dense weights, `torch.sparse` matrices |
+| targets | class ids, `SparseTarget`, dense weights, `torch.sparse` matrices, `SetTarget` |
 | dtypes (largest error, of the largest entry) | {dtypes} |
 | memory layouts, of predictions and targets | {layouts} |
 
@@ -43,9 +43,10 @@ Numbers refer to the notes below. A dash: PyTorch itself has no such call.
 {notes}
 
 Within `torch.compile`, solvers run outside of the graph; {compiled} combinations of each loss are
-compiled. `torch.sparse` matrices cannot be passed through `torch.compile` or `torch.vmap`. Left
-out is what a loss does not take by its nature: the head and the number tokens have class ids
-alone, and maps `(batch, labels, …)` are for modules.
+compiled. `torch.sparse` matrices cannot be passed through `torch.compile` or `torch.vmap`, nor a
+`SetTarget` through `torch.vmap`. Left out is what a loss does not take by its nature: the head and
+the number tokens have class ids alone, maps `(batch, labels, …)` are for modules, and sets for the
+`WassersteinLoss`es with a closed form.
 
 Made by `python -m tests.works.page` from `tests/works/table.py`; `make test` checks a share of it.
 """

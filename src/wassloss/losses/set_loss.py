@@ -25,7 +25,7 @@ import math
 import torch
 from torch import Tensor
 
-from wassloss.losses.autograd import with_gradient
+from wassloss.losses.autograd import independent_of, with_gradient
 from wassloss.losses.softened import softmin
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import ReadSets
@@ -52,8 +52,7 @@ def check_takes_sets(spec: LossSpec) -> None:
 def set_loss(logits: Tensor, target: ReadSets, spec: LossSpec) -> Tensor:
     """The loss of each example, `(batch,)`, for sets that have been checked."""
     log_h = logits.log_softmax(1)
-    # Independent of the logits, which autograd has to know too.
-    value = (0.0 * log_h.masked_fill(log_h == -math.inf, 0.0)).sum(1)
+    value = independent_of(log_h)
     soft = bool(spec.kl_weight and spec.softening)
     allowed = target.allowed(spec.metric.size)
     nearest: Tensor | None = None

@@ -35,8 +35,9 @@ def top_k_cost(
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
     with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \ldots` and the true labels
-    :math:`\kappa_j`: with ``k=1`` and sets of labels, the distance to the set. A sequence such as ``k=range(1, 21)`` gives the whole curve for the price of
-    its last point: `batch × k × s` distances for s true labels.
+    :math:`\kappa_j`. For sets of labels and ``k=1`` it is the distance to the set. A sequence such
+    as ``k=range(1, 21)`` gives the whole curve for the price of its last point: `batch × k × s`
+    distances for s true labels.
 
     >>> import wassloss as wl
     >>> scores = [[0.1, 0.6, 0.0, 0.3]]  # 1, then 3, 0, 2

@@ -14,6 +14,7 @@ from torch import Tensor
 from wassloss._checks import marked
 from wassloss.kernels.status import FINE, IGNORED
 from wassloss.losses import inputs
+from wassloss.losses.autograd import independent_of
 from wassloss.losses.evaluators.base import Batch, Evaluation, Evaluator
 from wassloss.losses.set_loss import set_loss
 from wassloss.losses.softened import softened
@@ -61,8 +62,7 @@ class ComposedEvaluator(Evaluator):
             marks = inputs.check_equal_mass(mass, torch.ones_like(mass), tolerance)
             target = target.marked(marks)
         log_h = logits.log_softmax(1)
-        # Independent of the logits, which autograd has to know too.
-        value = (0.0 * log_h.masked_fill(log_h == -math.inf, 0.0)).sum(1)
+        value = independent_of(log_h)
         if spec.transport_weight:
             cost = transport_cost(log_h, target, spec, unsolved=batch.unsolved)
             value = cost if spec.transport_weight == 1 else spec.transport_weight * cost
