@@ -23,6 +23,7 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
         ("docs/choosing.md", 1, None),
         ("docs/data.md", 2, "pets.csv"),
         ("docs/estimators.md", 4, "grades.model"),
+        ("docs/guides/coarse-labels.md", 5, None),
         ("docs/guides/counts.md", 2, None),
         ("docs/guides/devices.md", 1, None),
         ("docs/guides/hierarchies.md", 3, None),

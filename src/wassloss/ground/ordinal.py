@@ -90,6 +90,15 @@ class Ordinal(GroundMetric):
             return found
         return found[:, torch.empty_like(order).scatter_(0, order, every)]
 
+    def costs_to_ranges(self, first: Tensor, last: Tensor) -> Tensor | None:
+        ends = self.nearest_ends(first, last)
+        if ends is None or self.known_costs is not None:
+            return super().costs_to_ranges(first, last)
+        low, high = (self.positions[end].unsqueeze(1) for end in ends)
+        below, above = low - self.positions, self.positions - high
+        gap = torch.maximum(below, above, out=below).clamp_(min=0)
+        return cost_of(gap, self.power, self.scale)
+
     def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
         found = read_interval(word, self._value)
         if found is None:

@@ -171,8 +171,8 @@ class WassersteinLoss(TransportLoss):
 
     Shapes:
         - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
-        - target: class ids, dense weights, :class:`~wassloss.SparseTarget` or `torch.sparse`; see
-          :mod:`wassloss.targets`.
+        - target: class ids, dense weights, :class:`~wassloss.SparseTarget` or `torch.sparse`; or
+          sets of labels, :class:`~wassloss.SetTarget`. See :mod:`wassloss.targets`.
         - output: a scalar, or the logits' shape without labels if `reduction="none"`.
 
     Gradients are first-order: a double backward raises an error.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from ctypes import byref
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -75,26 +75,28 @@ def class_ids(
 def sets(
     settings: Settings,
     logits: Tensor,
-    places: Tensor,
+    places: tuple[Tensor, Tensor],
     members: Tensor | None,
-    ends: Tensor | None,
     cost: Tensor,
     tabulated: bool,
+    ends: tuple[Tensor, Tensor] | None = None,
     on_line: bool = False,
 ) -> Losses:
-    """Losses of a set of labels per example, at the first to the last of its `places (batch, 2)`.
+    """Losses of a set of labels per example, at the first to the last of its `places`, `(batch,)`.
 
     The label at place p is `members[p]`, or p itself. Costs are those to the nearest label of each
-    set, `(batch, labels)`, or a table of all labels (`tabulated`): `ends (batch, 2)` are the labels
-    of ranges that are nearest to those before and after them; sets `on_line` list labels of a line
-    in its order, which is that of their numbers; for others the table is that of :func:`strips`.
+    set, `(batch, labels)`, or a table (`tabulated`): `ends`, `(batch,)` each, are the rows of costs
+    that hold for labels before a range, and for those after it; sets `on_line` list labels of a
+    line in its order, which is that of their numbers; for others the table is that of
+    :func:`strips`.
     """
-    # Kept here until the call is over.
-    members = None if members is None else _dense(members, torch.int64)
-    ends = None if ends is None else _dense(ends, torch.int64)
-    count = logits.shape[1] if members is None else len(members)
-    of_sets = _address(members), count, _address(ends), on_line
-    return _losses("sets", settings, logits, places, None, cost, tabulated, of_sets)
+    first, last, listed, before, after = (
+        None if x is None else _dense(x, torch.int64)
+        for x in (*places, members, *(ends or (None, None)))
+    )
+    count = logits.shape[1] if listed is None else len(listed)
+    of_sets = _address(last), _address(listed), count, _address(before), _address(after), on_line
+    return _losses("sets", settings, logits, cast(Tensor, first), None, cost, tabulated, of_sets)
 
 
 def sparse(
@@ -159,7 +161,7 @@ def _losses(
     weights: Tensor | None,
     cost: Tensor,
     tabulated: bool,
-    of_sets: tuple[int | None, int, int | None, bool] = (None, 0, None, False),
+    of_sets: tuple[Any, ...] = (),
 ) -> Losses:
     dtype, (count, labels) = logits.dtype, logits.shape
     logits, indices, cost = logits.contiguous(), _dense(indices, torch.int64), _dense(cost, dtype)

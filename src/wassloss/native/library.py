@@ -34,7 +34,8 @@ class Batch(Structure):
         ("tabulated", c_int32),
         *((name, c_void_p) for name in ("value", "gradient", "status")),
         *((name, c_void_p) for name in ("g", "n_iterations", "error")),
-        *(("members", c_void_p), ("places", c_int64), ("ends", c_void_p), ("on_line", c_int32)),
+        *(("last", c_void_p), ("members", c_void_p), ("places", c_int64)),
+        *(("before", c_void_p), ("after", c_void_p), ("on_line", c_int32)),
     ]
 
 

@@ -33,7 +33,7 @@ struct SetScratch {
   }
   // Whether all rows of a set are compared.
   static bool many(const wassloss_batch& batch) {
-    return batch.tabulated && !batch.ends && !batch.on_line;
+    return batch.tabulated && !batch.before && !batch.on_line;
   }
 };
 
@@ -178,7 +178,7 @@ double softened_kl_to_set(const Members& set, const wassloss_settings& settings,
 }
 
 inline Members set_of(const wassloss_batch& batch, int64_t b) {
-  return {batch.members, batch.indices[2 * b], batch.indices[2 * b + 1]};
+  return {batch.members, batch.indices[b], batch.last[b]};
 }
 
 // Costs to the sets of examples `begin` to `end − 1`; those of invalid sets are not written.
@@ -211,9 +211,9 @@ int set_row(const wassloss_settings& settings, const wassloss_batch& batch, int6
   const T* nearest = nearest_costs;
   if (!batch.tabulated)
     nearest = row<T>(batch.cost, b, labels);
-  else if (batch.ends)
-    cost_to_range(set, batch, row<T>(batch.cost, batch.ends[2 * b], labels),
-                  row<T>(batch.cost, batch.ends[2 * b + 1], labels), nearest_costs);
+  else if (batch.before)
+    cost_to_range(set, batch, row<T>(batch.cost, batch.before[b], labels),
+                  row<T>(batch.cost, batch.after[b], labels), nearest_costs);
   else if (batch.on_line)
     cost_on_line(set, batch, nearest_costs);
   T* gradient = row<T>(batch.gradient, b, labels);

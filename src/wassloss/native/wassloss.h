@@ -53,8 +53,8 @@ typedef struct {
 typedef struct {
   int64_t examples, labels, support;
   const void* logits;     /* (examples, labels); log h for maximize */
-  const int64_t* indices; /* (examples, support), or class ids (examples); for sets (examples, 2),
-                             the first and the last place of each */
+  const int64_t* indices; /* (examples, support), or class ids (examples); for sets (examples), the
+                             first place of each */
   const void* weights;    /* (examples, support), 0 for padding; log y, or -inf, for maximize */
   const void* cost;       /* rows (any number, labels) */
   int32_t tabulated;      /* whether target j of example b has row indices[b, j], as always in
@@ -65,16 +65,17 @@ typedef struct {
   void* g;                /* (examples, support), the targets' potentials; 0 for padding */
   int64_t* n_iterations;  /* (examples) */
   void* error;            /* (examples), of the target's marginal, relative to the mass moved */
+  const int64_t* last;    /* (examples), for sets: the last place of each */
   const int64_t* members; /* (places), for sets: the label at each place, or null if places are
                              labels */
   int64_t places;
-  /* How sets find the cost from each label to their nearest, with a table of costs: `ends`
-   * (examples, 2), for sets that are ranges in an order of the labels, says which label is nearest
-   * to those before the range, and to those after it; with `on_line`, labels lie on a line in the
-   * order of their numbers, in which sets had better list theirs; else the table is cut into
-   * strips, (strips, labels, WASSLOSS_STRIP). Without a table, row b of the costs is that of set b.
-   */
-  const int64_t* ends;
+  /* How sets find the cost from each label to their nearest, with a table of costs: `before` and
+   * `after` (examples), for sets that are ranges in an order of the labels, say which row of costs
+   * holds for labels before the range, and which for those after it; with `on_line`, labels lie on
+   * a line in the order of their numbers, in which sets had better list theirs; else the table is
+   * cut into strips, (strips, labels, WASSLOSS_STRIP). Without a table, row b of the costs is that
+   * of set b. */
+  const int64_t *before, *after;
   int32_t on_line;
 } wassloss_batch;
 

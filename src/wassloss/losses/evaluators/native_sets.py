@@ -43,7 +43,7 @@ class NativeSetEvaluator(Evaluator):
         if table is not None:
             ends = metric.nearest_ends(first, last) if in_order else None
             if ends is not None:
-                return self._run(x, sets, table, ends=torch.stack(ends, 1))
+                return self._run(x, sets, table, ends=ends)
             if isinstance(metric, Ordinal) and metric.label_order is None:
                 return self._run(x, sets, table, on_line=True)
             if self._strips is None:
@@ -68,13 +68,15 @@ class NativeSetEvaluator(Evaluator):
         cost: Tensor,
         *,
         tabulated: bool = True,
-        ends: Tensor | None = None,
+        ends: tuple[Tensor, Tensor] | None = None,
         on_line: bool = False,
     ) -> Evaluation:
         threads = torch.get_num_threads()
         if threads not in self._settings:
             self._settings[threads] = loss_settings(self.spec, threads=threads)
-        places, settings = torch.stack([sets.first, sets.last], 1), self._settings[threads]
+        places = sets.first, sets.last
         return Evaluation(
-            *native.sets(settings, x, places, sets.members, ends, cost, tabulated, on_line)
+            *native.sets(
+                *(self._settings[threads], x, places, sets.members, cost, tabulated, ends, on_line)
+            )
         )
