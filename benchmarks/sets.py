@@ -29,15 +29,13 @@ Loss = Callable[[Tensor, Any], Tensor]
 
 
 def metrics(labels: int) -> dict[str, wl.ground.GroundMetric]:
-    inner = (labels - 1) // (FANOUT - 1)
+    inner = (labels - 1) // (FANOUT - 1)  # nodes above leaves, of a power of FANOUT
     parents = [-1, *((node - 1) // FANOUT for node in range(1, inner + labels))]
-    found = {
+    return {
         "line": wl.ground.Ordinal(labels),
         "tree": wl.ground.Tree(parents),
         "points": wl.ground.Embedding(torch.randn(labels, 2), normalize=False),
     }
-    assert all(metric.size == labels for metric in found.values())
-    return found
 
 
 def targets(metric: wl.ground.GroundMetric, batch: int) -> dict[str, Any]:

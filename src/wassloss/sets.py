@@ -34,7 +34,7 @@ class SetTarget:
     >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(4), reduction="none")
     >>> target = wl.SetTarget([[0], [1, 2, 3], [0, 1, 2, 3]])
     >>> loss_fn(torch.zeros(3, 4), target)
-    tensor([1.9159, 0.1166, -0.2773])
+    tensor([ 1.9159,  0.1166, -0.2773])
     >>> wl.SetTarget.from_ranges(first=[0, 1, 0], last=[0, 3, 3])  # the same sets
     SetTarget(3 ranges of labels)
     """

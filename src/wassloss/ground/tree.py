@@ -189,7 +189,7 @@ class Tree(Hierarchy, GroundMetric):
         # Some ranges are no subtrees, and while tracing nobody can tell.
         if not can_read_values():
             return None
-        code = first * self.size + last
+        code = torch.add(last, first, alpha=self.size)
         found = torch.searchsorted(self._subtree_codes, code)
         found = found.clamp(max=len(self._subtree_codes) - 1)
         if not torch.equal(self._subtree_codes[found], code):
