@@ -257,9 +257,7 @@ def test_decisions(form: str, default: torch.dtype) -> None:
     given: Any = {"array": CHANCES, "lists": CHANCES.tolist(), "single": CHANCES.astype("f4")}[form]
 
     def found() -> Any:
-        metric: ground.GroundMetric = ground.Ordinal([0, 257, 258, 300, 600, 601])
-        if name.startswith("hierarchical"):
-            metric = ground.Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2])
+        metric = ground.Ordinal([0, 257, 258, 300, 600, 601])
         return (
             wl.decisions.top_labels(given, 3),
             wl.decisions.least_cost_label(given, metric),
