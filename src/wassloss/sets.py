@@ -144,7 +144,7 @@ class SetTarget:
         ]
 
     @staticmethod
-    def stacked(targets: Sequence[SetTarget]) -> SetTarget:
+    def _stacked(targets: Sequence[SetTarget]) -> SetTarget:
         """A batch of these, each one example or of one shape: what `default_collate` calls."""
         shared = targets[0].members
         if any(each.members is not shared for each in targets):
@@ -215,7 +215,7 @@ def _integers(name: str, values: Any) -> Tensor:
 
 
 def _collate(batch: Sequence[SetTarget], *, collate_fn_map: Any = None) -> SetTarget:
-    return SetTarget.stacked(batch)
+    return SetTarget._stacked(batch)
 
 
 default_collate_fn_map[SetTarget] = _collate  # torch's way to extend `default_collate`
