@@ -13,6 +13,7 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.evaluators import evaluate_with, without_native
+from tests.works.cells import laid_out
 from wassloss.ground import (
     Cost,
     Discrete,
@@ -240,16 +241,15 @@ def test_pixels(evaluators: str) -> None:
 
 @pytest.mark.parametrize("layout", ["transposed", "strided", "expanded"])
 def test_layouts(layout: str, evaluators: str) -> None:
-    from tests.works.cells import laid_out
-
     loss = wl.WassersteinLoss(METRICS["unordered line"], reduction="none")
-    plain = laid_out(some_logits(6).detach(), layout)
-    first = torch.tensor([[0, 9], [1, 9], [0, 9], [2, 9], [0, 9], [4, 9]])[:, 0]
-    target = wl.SetTarget.from_ranges(first, first.flip(0).clamp(min=first))
-    x, y = (z.clone(memory_format=torch.contiguous_format).requires_grad_() for z in (plain, plain))
-    found = loss(plain.requires_grad_(), target)
-    torch.testing.assert_close(found, loss(y, target))
-    del x
+    x = laid_out(some_logits(6).detach(), layout).requires_grad_()
+    plain = x.detach().contiguous().requires_grad_()
+    ends = torch.tensor([[0, 2], [1, 1], [0, 4], [2, 3], [0, 0], [4, 4]])  # columns are strided
+    target = wl.SetTarget.from_ranges(ends[:, 0], ends[:, 1])
+    found, expected = loss(x, target), loss(plain, wl.SetTarget(target.lists()))
+    torch.testing.assert_close(found, expected)
+    (one,), (other,) = (torch.autograd.grad(v.sum(), z) for v, z in ((found, x), (expected, plain)))
+    torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("kind", ["positions", "matrix"])
