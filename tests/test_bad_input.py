@@ -275,7 +275,7 @@ TARGET: dict[str, Mistake] = {
     "tuple for a sparse target": (
         lambda: loss(target=(SPARSE.indices, SPARSE.weights)),
         TypeError,
-        "target must be a tensor .*or a SparseTarget, got tuple",
+        "target must be a tensor .* a SparseTarget or a SetTarget, got tuple",
     ),
     "duplicates": (
         lambda: loss(target=sparse([[0, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]])),

@@ -156,3 +156,60 @@ def test_two_classes_with_both_libraries() -> None:
     assert ((raw.fit(X, y).predict(X, raw_score=True) > 0) == y).mean() > 0.85
     tree = xgboost.XGBClassifier(objective=objective, n_estimators=20, n_jobs=1)
     assert (tree.fit(X, y).predict(X) == y).mean() > 0.85
+
+
+SETS = [[0], [0, 1], [1, 3], [0, 1, 2, 3], [2]]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_derivatives_of_sets_are_those_of_finite_differences(name: str) -> None:
+    keywords = {"metric": METRICS[name], "epsilon": 0.3, "kl_weight": 0.4}
+    target, numbers = wl.SetTarget(SETS), np.arange(len(SETS))
+    gradient, curvature = wl.boosting.objective(**keywords, sets=target)(numbers, RAW)
+    module = wl.WassersteinLoss(**keywords, reduction="none")
+
+    def loss_at(j: int, step: float) -> NDArray[np.float64]:
+        raw = RAW.copy()
+        raw[:, j] += step
+        return module(torch.from_numpy(raw), target).numpy()
+
+    step, h = 1e-4, softmax(RAW, axis=1)
+    for j in range(K):
+        high, middle, low = (loss_at(j, s) for s in (step, 0, -step))
+        np.testing.assert_allclose(gradient[:, j], (high - low) / (2 * step), atol=1e-6)
+        second = (high - 2 * middle + low) / step**2
+        share = np.array([h[i, j] / h[i, s].sum() if j in s else 0.0 for i, s in enumerate(SETS)])
+        without_shares = second + 0.4 * share * (1 - share)
+        spread = 0.7 * h[:, j] * (1 - h[:, j])
+        expected = np.abs(without_shares - spread) + spread
+        np.testing.assert_allclose(curvature[:, j], expected, atol=1e-5)
+        assert (curvature[:, j] >= second - 1e-5).all()
+
+
+def test_sets_of_one_class_are_class_ids() -> None:
+    ids = wl.SetTarget.from_ranges(range(K), range(K))
+    found = wl.boosting.objective(METRICS["line"], sets=ids)(IDS, RAW)
+    expected = wl.boosting.objective(METRICS["line"])(IDS, RAW)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two)
+    with pytest.raises(ValueError, match=r"y must hold numbers of sets in 0\.\.1, got"):
+        wl.boosting.objective(METRICS["line"], sets=wl.SetTarget([[0], [1, 2]]))(IDS, RAW)
+    with pytest.raises(ValueError, match="got none in example 1"):
+        wl.boosting.objective(METRICS["line"], sets=wl.SetTarget([[0], []]))
+
+
+def test_lightgbm_learns_from_sets() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    y = rng.integers(K, size=400)
+    x = y[:, None] + 0.3 * rng.normal(size=(400, 2))
+    sets = wl.SetTarget([[0], [1], [2], [3], [0, 1], [2, 3]])
+    number = np.where(rng.random(400) < 0.7, 4 + y // 2, y)
+    parameters = {
+        "objective": wl.boosting.objective(METRICS["line"], sets=sets),
+        "num_class": K,
+        "verbose": -1,
+        "num_threads": 1,
+    }
+    model = lightgbm.train(parameters, lightgbm.Dataset(x, number), num_boost_round=20)
+    assert (model.predict(x).argmax(1) == y).mean() > 0.9

@@ -231,7 +231,9 @@ def test_scores(name: str, form: str, default: torch.dtype) -> None:
     given: Any = {"array": CHANCES, "lists": CHANCES.tolist(), "single": CHANCES.astype("f4")}[form]
 
     def found() -> Any:
-        metric = ground.Ordinal([0, 257, 258, 300, 600, 601])
+        metric: ground.GroundMetric = ground.Ordinal([0, 257, 258, 300, 600, 601])
+        if name.startswith("hierarchical"):
+            metric = ground.Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2])
         words = (
             {"k": 2}
             if name in ("precision_at_k", "recall_at_k", "top_k_cost", "distance_at_k")

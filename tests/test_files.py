@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from wassloss.files import remove_leftovers, unpack_npz, write_file, write_npz
+from wassloss.files import unpack_npz, write_file, write_npz
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
 
@@ -104,24 +104,6 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="folder"):
         write_file(tmp_path / "folder", b"1")
     assert names(tmp_path) == ["folder"]
-
-
-def test_only_our_own_leftovers_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: object, **__: object) -> None:
-        raise SystemExit
-
-    for name in (".notes.0123abcd.tmp", ".notes.tmp"):  # another program's
-        (tmp_path / name).touch()
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", killed)
-        patch.setattr(Path, "unlink", killed)
-        with pytest.raises(SystemExit):
-            write_file(tmp_path / "model", b"1")
-    assert len(names(tmp_path)) == 3
-    remove_leftovers(tmp_path)
-    assert names(tmp_path) == [".notes.0123abcd.tmp", ".notes.tmp"]
 
 
 # --- archives within limits -----------------------------------------------------------------------

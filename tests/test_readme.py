@@ -23,6 +23,7 @@ NEEDS = {"docs/data.md": ("skrub",), "docs/scores.md": ("torchmetrics",)}  # bey
         ("docs/choosing.md", 1, None),
         ("docs/data.md", 3, "pets.csv"),
         ("docs/estimators.md", 4, "grades.model"),
+        ("docs/guides/coarse-labels.md", 5, None),
         ("docs/guides/counts.md", 2, None),
         ("docs/guides/devices.md", 1, None),
         ("docs/guides/hierarchies.md", 3, None),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         solve,
         wasserstein,
     )
+    from wassloss.sets import SetTarget
     from wassloss.targets import SparseTarget
     from wassloss.transport import ConvergenceWarning, Solution
 
@@ -51,6 +52,7 @@ __all__ = [
     "NearestWassersteinLoss",
     "NumberTokenLoss",
     "RelaxedWassersteinLoss",
+    "SetTarget",
     "Solution",
     "SparseTarget",
     "WassersteinClassifier",
@@ -85,6 +87,7 @@ _ROOM_OF = {
     "NearestWassersteinLoss": "losses",
     "NumberTokenLoss": "language",
     "RelaxedWassersteinLoss": "losses",
+    "SetTarget": "sets",
     "Solution": "transport",
     "SparseTarget": "targets",
     "WassersteinClassifier": "estimators",

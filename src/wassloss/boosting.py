@@ -13,6 +13,11 @@ w \log h_\kappa`, where h is the softmax of the raw scores and w is ``kl_weight`
 
 Boosting divides by the second derivative, which must be positive, so the first of its two terms
 is taken as its absolute value.
+
+Where the truth is known as a set S of classes, :math:`M_{j\kappa}` is the least of S, and the
+shares :math:`h_j / h(S)` of its classes take the place of :math:`[j = \kappa]`. Their own curvature
+is not positive, and left out: the second derivative is then an upper bound, as in expectation
+maximisation.
 """
 
 from __future__ import annotations
@@ -22,12 +27,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from wassloss._checks import check_strength
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.baselines.per_example import cost_table
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
+from wassloss.sets import SetTarget
+from wassloss.targets import ReadSets
 from wassloss.transport import one_label
 
 __all__ = ["objective"]
@@ -41,7 +48,11 @@ Array = NDArray[np.float64]
 
 
 def objective(
-    metric: AnyMetric, *, epsilon: float = EPSILON, kl_weight: float = KL_WEIGHT
+    metric: AnyMetric,
+    *,
+    epsilon: float = EPSILON,
+    kl_weight: float = KL_WEIGHT,
+    sets: SetTarget | None = None,
 ) -> Objective:
     """The loss of :class:`~wassloss.WassersteinLoss` as a custom objective for boosted trees.
 
@@ -55,6 +66,8 @@ def objective(
         metric: the ground metric, or a matrix of distances; costs are in units of the median.
         epsilon: entropic strength.
         kl_weight: weight of the KL term; if it is 0, ``epsilon`` must be positive.
+        sets: sets of classes. The labels of the data are then numbers of these, `sets[label]`, for
+            `lightgbm.train` and `xgboost.train`: estimators count classes by the labels.
 
     >>> import numpy as np, wassloss as wl
     >>> gradient, hessian = wl.boosting.objective(wl.ground.Ordinal(3))(
@@ -67,16 +80,23 @@ def objective(
     epsilon, kl_weight = check_strength("epsilon", epsilon), check_strength("kl_weight", kl_weight)
     if epsilon + kl_weight == 0:
         raise ValueError("epsilon and kl_weight must not both be 0: curvature must be positive")
-    return Objective(cost_table(metric).cpu().double().numpy(), epsilon, kl_weight)
+    costs = cost_table(metric).cpu().double().numpy()
+    if sets is None:
+        return Objective(costs, epsilon, kl_weight)
+    checked, _, _ = ReadSets(sets.first, sets.last, sets.members).checked(metric.size)
+    allowed = checked.allowed(metric.size).cpu().numpy()
+    nearest = np.stack([costs[row].min(0) for row in allowed])
+    return Objective(nearest, epsilon, kl_weight, allowed)
 
 
 @dataclass(frozen=True)
 class Objective:
     """What :func:`objective` returns: a class, so that models which hold it can be pickled."""
 
-    costs: Array  # row κ: from every label to label κ
+    costs: Array  # row κ: from every label to label κ, or to the nearest of set κ
     epsilon: float
     kl_weight: float
+    allowed: NDArray[np.bool_] | None = None  # which labels each set holds
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[Array, Array]:
         """Gradient and second derivatives, in the shape of the raw scores.
@@ -95,12 +115,16 @@ class Objective:
         return gradient, curvature
 
     def derivatives(self, ids: NDArray[np.int64], raw: Array) -> tuple[Array, Array]:
-        """Gradient and second derivatives `(n, labels)` for class ids and raw scores."""
+        """Gradient and second derivatives `(n, labels)` for class ids, or numbers of sets."""
         log_h = log_softmax(raw, axis=1)
         h = np.exp(log_h)
         slope = one_label.slope(log_h, self.costs[ids], self.epsilon)
-        mean, is_label = (h * slope).sum(1, keepdims=True), np.eye(len(self.costs))[ids]
-        gradient = one_label.gradient(h, slope, mean, self.kl_weight, is_label)
+        mean = (h * slope).sum(1, keepdims=True)
+        if self.allowed is None:
+            shares = np.eye(len(self.costs))[ids]
+        else:
+            shares = softmax(np.where(self.allowed[ids], log_h, -np.inf), axis=1)
+        gradient = one_label.gradient(h, slope, mean, self.kl_weight, shares)
         transport = h * (slope - mean)
         spread = (self.epsilon + self.kl_weight) * h * (1 - h)
         curvature = np.abs(transport * (1 - 2 * h)) + spread
@@ -117,7 +141,8 @@ class Objective:
         return float(np.average(each, weights=sample_weight if weighted else None))
 
     def _checked(self, ids: Any, raw: Any) -> tuple[NDArray[np.int64], Array]:
-        ids, raw, labels = np.asarray(ids), np.asarray(raw, dtype=np.float64), len(self.costs)
+        ids, raw = np.asarray(ids), np.asarray(raw, dtype=np.float64)
+        count, labels = self.costs.shape
         if raw.ndim == 1 and labels == 2:
             raw = np.stack([np.zeros_like(raw), raw], axis=1)
         if raw.shape != (len(ids), labels):
@@ -126,6 +151,7 @@ class Objective:
                 f"the metric, got {raw.shape}: do the data have all {labels} classes?"
             )
         whole = ids.astype(np.int64)
-        if (whole != ids).any() or (len(ids) and not 0 <= whole.min() <= whole.max() < labels):
-            raise ValueError(f"y must hold class ids in 0..{labels - 1}, got {np.unique(ids)}")
+        if (whole != ids).any() or (len(ids) and not 0 <= whole.min() <= whole.max() < count):
+            what = "class ids" if self.allowed is None else "numbers of sets"
+            raise ValueError(f"y must hold {what} in 0..{count - 1}, got {np.unique(ids)}")
         return whole, raw

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pack_tensors", "read_npz", "unpack_tensors", "write_file", "write_npz"]
 
-_LEFTOVER = ".wassloss.tmp"  # how the names of files end that are being written
+_TEMPORARY = ".wassloss.tmp"  # ends the names of files that are being written
 
 # What a file may ask for: ours have a dozen members, and hardly ever compressed ones.
 _MOST_MEMBERS = 64
@@ -77,7 +77,7 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
             place.write(content)
         return
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_LEFTOVER}")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode)
     try:
         # From the beginning no one may read it who may not read the old one.
@@ -104,12 +104,6 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def remove_leftovers(directory: Path) -> None:
-    """Remove what `write_file` left in a directory when its process was killed."""
-    for path in directory.glob(f".*.{8 * '[0-9a-f]'}{_LEFTOVER}"):
-        path.unlink(missing_ok=True)
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:

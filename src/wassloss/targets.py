@@ -5,6 +5,7 @@ class ids                   integers, the shape of the logits without the label 
 dense weights               floats, the shape of the logits
 :class:`SparseTarget`       a few labels each, padded with zero weights
 ``torch.sparse`` matrix     COO or CSR, `(batch, labels)`
+:class:`SetTarget`          a set of labels each, one of which is the true one
 ==========================  ==================================================================
 """
 
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss._checks import explain_masses, invalid_masses, marked, traceable
+from wassloss.sets import SetTarget
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ class SparseTarget:
 
 
 Target = Tensor | SparseTarget
+TargetOrSets = Target | SetTarget
 
 
-def is_dense(target: Target) -> TypeGuard[Tensor]:
+def is_dense(target: TargetOrSets) -> TypeGuard[Tensor]:
     """Whether a target is dense weights, by its type alone."""
     return _is_strided(target) and target.is_floating_point()
 
@@ -96,6 +99,7 @@ class Kind(Enum):
     """What a target names in each example."""
 
     CLASS_IDS = "one label"
+    SETS = "a set of labels"
     SPARSE = "labels of its own"
     DENSE = "all labels"
 
@@ -136,8 +140,93 @@ class ReadTarget(NamedTuple):
         return SparseTarget(indices, weights).marked(marks).to(dtype), None
 
 
+class ReadSets(NamedTuple):
+    """Sets of labels, in a batch of one dimension; see :class:`SetTarget` for the parts.
+
+    Only their form is checked, not their values.
+    """
+
+    first: Tensor  # int64 (batch,)
+    last: Tensor  # int64 (batch,)
+    members: Tensor | None  # int64 (any number,)
+    weights: None = None  # every label of a set counts alike
+
+    @property
+    def kind(self) -> Kind:
+        """What is named in each example."""
+        return Kind.SETS
+
+    def checked(
+        self, labels: int, ignore_index: int | None = None
+    ) -> tuple[ReadSets, Tensor | None, Tensor | None]:
+        """The sets with their values checked.
+
+        Returns:
+            Sets that can be looked up, whatever was given; a mask `(batch,)` of the examples that
+            count, or None if all do; and marks of invalid examples, see :mod:`wassloss._checks`.
+        """
+        first, last, counts = self.first, self.last, None
+        if ignore_index is not None:
+            ignored = self._ignored(ignore_index)
+            first, last = first.masked_fill(ignored, 0), last.masked_fill(ignored, 0)
+            counts = ~ignored
+        marks = _check_sets(first, last, self.members, labels, ignore_index)
+        if marks is None:
+            if counts is not None and counts.all():
+                counts = None
+        else:  # keep lookups in range, whatever is marked
+            places = labels if self.members is None else len(self.members)
+            first, last = first.clamp(0, max(0, places - 1)), last.clamp(0, max(0, places - 1))
+        return ReadSets(first, last, self.members), counts, marks
+
+    def allowed(self, labels: int) -> Tensor:
+        """Which labels each set holds, `(batch, labels)`."""
+        every = torch.arange(labels, device=self.first.device)
+        if self.members is None:
+            return (every >= self.first.unsqueeze(1)) & (every <= self.last.unsqueeze(1))
+        named, _ = self._named(labels)
+        return _occurring(named, labels)
+
+    def mean_of(self, values: Tensor) -> Tensor:
+        """The mean of values `(labels,)` over each set, `(batch,)`; invalid sets have any."""
+        listed = values
+        if self.members is not None:
+            listed = values[self.members.clamp(0, len(values) - 1)]
+        # In double precision, as the differences below are of sums over all labels.
+        sums = torch.nn.functional.pad(listed.double().cumsum(0), (1, 0))
+        first, stop = self.first.clamp(0, len(listed)), (self.last + 1).clamp(0, len(listed))
+        return ((sums[stop] - sums[first]) / (stop - first).clamp(min=1)).to(values.dtype)
+
+    def _ignored(self, ignore_index: int) -> Tensor:
+        label = self.first
+        if self.members is not None and len(self.members):
+            inside = (label >= 0) & (label < len(self.members))
+            label = torch.where(inside, self.members[torch.where(inside, label, 0)], label)
+        return (self.first == self.last) & (label == ignore_index)
+
+    def _named(self, labels: int) -> tuple[Tensor, Tensor]:
+        """The labels of each set as it lists them, −1 for none; which sets list too many.
+
+        `(batch, labels)` and `(batch,)`.
+        """
+        members = self.first.new_zeros(1) if self.members is None else self.members
+        if not len(members):
+            members = self.first.new_full((1,), -1)
+        place = self.first.unsqueeze(1) + torch.arange(labels, device=self.first.device)
+        within = place <= self.last.unsqueeze(1)
+        named = members[place.clamp(0, len(members) - 1)]
+        return named.where(within, -1), self.last - self.first >= labels
+
+
+def _occurring(named: Tensor, labels: int) -> Tensor:
+    """Which labels occur in each row of `named`; others than 0..labels − 1 are left out."""
+    inside = (named >= 0) & (named < labels)
+    found = torch.zeros(len(named), labels + 1, dtype=torch.bool, device=named.device)
+    return found.scatter(1, torch.where(inside, named, labels), True)[:, :labels]
+
+
 def read_target(
-    target: Target,
+    target: TargetOrSets,
     labels: int,
     batch_shape: torch.Size,
     like: Tensor,
@@ -159,12 +248,23 @@ def read_target(
         `(batch,)` of the examples that count, or None if all do.
     """
     read = read_form(target, labels, batch_shape, like)
+    if isinstance(read, ReadSets):
+        raise TypeError(
+            "target must be class ids or weights, got a SetTarget: sets of labels are targets of "
+            "WassersteinLoss"
+        )
     return read.checked(labels, like.dtype, ignore_index, allow_empty)
 
 
-def read_form(target: Target, labels: int, batch_shape: torch.Size, like: Tensor) -> ReadTarget:
-    """Arrange a target of any form as labels and weights; arguments as in :func:`read_target`."""
-    parts = (target.indices, target.weights) if isinstance(target, SparseTarget) else (target,)
+def read_form(
+    target: TargetOrSets, labels: int, batch_shape: torch.Size, like: Tensor
+) -> ReadTarget | ReadSets:
+    """Arrange a target as labels and weights, or as sets; arguments as in :func:`read_target`."""
+    parts: tuple[Any, ...] = (target,)
+    if isinstance(target, SparseTarget):
+        parts = target.indices, target.weights
+    elif isinstance(target, SetTarget):
+        parts = target.first, target.members
     for part in parts:
         if isinstance(part, Tensor) and part.device != like.device:
             raise ValueError(
@@ -173,9 +273,11 @@ def read_form(target: Target, labels: int, batch_shape: torch.Size, like: Tensor
             )
     if isinstance(target, SparseTarget):
         return _from_sparse(target, batch_shape)
+    if isinstance(target, SetTarget):
+        return _from_sets(target, batch_shape)
     if not isinstance(target, Tensor):
         raise TypeError(
-            "target must be a tensor of class ids or weights, or a SparseTarget, got "
+            "target must be a tensor of class ids or weights, a SparseTarget or a SetTarget, got "
             f"{type(target).__name__}"
         )
     if target.layout != torch.strided:
@@ -297,6 +399,61 @@ def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> ReadTarget:
         flat = (batch_shape.numel(), indices.shape[-1])
         indices, weights = indices.reshape(flat), weights.reshape(flat)
     return ReadTarget(indices.long(), weights)
+
+
+def _from_sets(target: SetTarget, batch_shape: torch.Size) -> ReadSets:
+    if target.shape != batch_shape:
+        raise ValueError(
+            f"target must be sets of shape {tuple(batch_shape)}, got a SetTarget of shape "
+            f"{tuple(target.shape)}"
+        )
+    return ReadSets(target.first.reshape(-1), target.last.reshape(-1), target.members)
+
+
+def _invalid_sets(
+    first: Tensor, last: Tensor, members: Tensor | None, labels: int, ignore_index: int | None
+) -> Tensor:
+    places = labels if members is None else len(members)
+    wrong = (first > last) | (first < 0) | (last >= places)
+    if members is None:
+        return wrong
+    named, too_many = ReadSets(first, last, members)._named(labels)
+    known = _occurring(named, labels).sum(1)
+    return wrong | too_many | (known <= last - first)  # a label is unknown, or named twice
+
+
+@traceable(
+    "check_sets(Tensor first, Tensor last, Tensor? members, int labels, int? ignore_index)",
+    _invalid_sets,
+)
+def _check_sets(
+    row: int,
+    first: Tensor,
+    last: Tensor,
+    members: Tensor | None,
+    labels: int,
+    ignore_index: int | None,
+) -> str:
+    low, high = int(first[row]), int(last[row])
+    if low > high:
+        return f"target must allow some label in every example, got none in example {row}"
+    ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index} alone)"
+    if members is not None and not 0 <= low <= high < len(members):
+        return (
+            f"target must be ranges of its {len(members)} members{ignoring}, got {low}..{high} in "
+            f"example {row}"
+        )
+    if members is not None:
+        named = members[low : high + 1].tolist()
+        if len(set(named)) < len(named):
+            return f"target must name each label once per example, got {named} in example {row}"
+        wrong = next(label for label in named if not 0 <= label < labels)
+    else:
+        wrong = low if low < 0 else high
+    return (
+        f"target must hold sets of labels in 0..{labels - 1}{ignoring}, got {wrong} in "
+        f"example {row}"
+    )
 
 
 def _no_measures(weights: Tensor, allow_empty: bool) -> Tensor:

@@ -22,6 +22,7 @@ ROOMS = (
     "native",
     "_config",
     "kernels",
+    "sets",
     "ground",
     "targets",
     "transport",

@@ -11,7 +11,7 @@ import wassloss
 NAMES = {
     "wassloss": """
         ConvergenceWarning LeastCostClassifier LinearWassersteinLoss NearestWassersteinLoss
-        NumberTokenLoss RelaxedWassersteinLoss Solution SparseTarget WassersteinClassifier
+        NumberTokenLoss RelaxedWassersteinLoss SetTarget Solution SparseTarget WassersteinClassifier
         WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor compare load
         show_config solve wasserstein
         boosting datasets decisions estimators files ground language losses models scores transport
@@ -42,7 +42,7 @@ NAMES = {
     "wassloss.models": "Linear LogMass MLP MeasureModel",
     "wassloss.scores": """
         accuracy average_mae brier_score canberra chebyshev clark cosine
-        distance_at_k expected_calibration_error intersection kl_divergence
+        distance_at_k expected_calibration_error hierarchical_fbeta intersection kl_divergence
         maximum_mae mean_absolute_error mean_wasserstein mistake_severity
         negative_log_likelihood off_by_one_accuracy paired_difference precision_at_k
         quadratic_weighted_kappa ranked_probability_score ranking_auc recall_at_k top_k_cost

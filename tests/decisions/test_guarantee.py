@@ -79,7 +79,7 @@ def chain_of(name: str, p: Array) -> list[set[int]]:
             low, high = (low - 1, high) if left >= right else (low, high + 1)
             chain.append({along[i] for i in range(low, high + 1)})
         return chain
-    parents, places = metric.parents.tolist(), metric.label_position.tolist()
+    parents, places = metric.parent_position.tolist(), metric.label_position.tolist()
 
     def below(node: int) -> frozenset[int]:
         found = set()

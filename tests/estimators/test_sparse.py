@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from wassloss.training.sparse_rows import SparseRows
 
 import wassloss as wl
 from wassloss.app.comparison import tuning
+from wassloss.estimators.sparse_rows import SparseRows
 
 RNG = np.random.default_rng(0)
 DENSE = np.where(RNG.random((200, 12)) < 0.3, RNG.normal(1, 1, (200, 12)), 0.0)

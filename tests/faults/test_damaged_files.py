@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from wassloss.training import TrainingPlan, load_checkpoint, train
 
 import wassloss as wl
 from wassloss.app.examples import read_examples
@@ -57,16 +56,6 @@ def estimator_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
         folder / "model.safetensors"
     )
     return folder / "model.safetensors", wl.WassersteinClassifier.load
-
-
-def checkpoint_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
-    pytest.importorskip("safetensors")
-    plan = TrainingPlan(steps=2, batch_size=3, learning_rate=0.1, checkpoint_every=2)
-    model = wl.models.Linear(3, 3)
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.0, normalize_cost=False)
-    train(model, loss_fn, (X, Y), plan, directory=folder)
-    (checkpoint,) = folder.glob("checkpoint-*")
-    return checkpoint, load_checkpoint
 
 
 MAKERS = {

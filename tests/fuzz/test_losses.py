@@ -170,3 +170,42 @@ def test_relaxed_losses(data: st.DataObject) -> None:
         # In the log of a mass it has the size of the value, which creating mass may increase.
         steep = max(known.size, abs(known.high)) > torch.finfo(log_h.dtype).max / 10
         assert gradient[b].isfinite().all() or steep
+
+
+@given(st.data())
+def test_losses_of_sets(data: st.DataObject) -> None:
+    metric = data.draw(metrics(), "metric")
+    batch = data.draw(st.integers(1, 3), "batch")
+    x = data.draw(logits(metric.size, batch), "logits")
+    y = data.draw(weights(metric.size, batch), "weights")
+    target = wl.SetTarget(torch.from_numpy(y > 0))
+    if data.draw(st.booleans(), "ranges"):
+        ends = [sorted(data.draw(st.tuples(*[st.integers(0, metric.size - 1)] * 2))) for _ in y]
+        target = wl.SetTarget.from_ranges(*zip(*ends, strict=True), metric.label_order)
+    largest = unit_of(metric)
+    kl_weight = largest * data.draw(st.sampled_from([0.0, 0.1, 100.0]), "kl_weight")
+    keywords: dict[str, Any] = {
+        "epsilon": largest * data.draw(st.sampled_from(EPSILONS), "epsilon"),
+        "kl_weight": kl_weight,
+        "softening": largest * data.draw(st.sampled_from([0.0, 0.3]), "softening"),
+    }
+
+    def loss(x: Tensor) -> Tensor:
+        module = wl.WassersteinLoss(metric, reduction="none", **keywords, normalize_cost=False)
+        return module(x, target)
+
+    quick = with_gradient(loss, x)
+    with composed():
+        slow = with_gradient(loss, x)
+    assert quick.refusal == slow.refusal
+    if quick.answer is None:
+        assert too_much(quick.refusal), quick.refusal
+        return
+    logs = 10 + 2 * float(x[x.isfinite()].abs().max())
+    size = 1 + (kl_weight + keywords["epsilon"]) * logs
+    slack = slack_of(size + largest, x.dtype, largest)
+    for found, expected in zip(quick.answer, slow.answer, strict=True):
+        one, other = found.double(), expected.double()
+        assert torch.equal(one.isfinite(), other.isfinite())
+        close = torch.isclose(one, other, rtol=1e-3 if x.dtype.itemsize < 8 else 1e-9, atol=slack)
+        assert (close | ~one.isfinite()).all(), (one, other)

@@ -8,6 +8,7 @@ import torch
 
 from tests.ground.instances import Factory, every
 from wassloss.ground import GroundMetric
+from wassloss.ground._sets import _of_all_columns as least_costs_of_all_columns
 
 pytestmark = pytest.mark.parametrize("factory", every())
 
@@ -165,3 +166,26 @@ def test_attributes_are_read_only(factory: Factory) -> None:
     for name in ("size", "power", "scale", "labels", "device", "dtype", "requires_grad"):
         with pytest.raises(AttributeError):
             setattr(metric, name, 1)
+
+
+def test_costs_to_a_set_are_the_least_of_its_columns(factory: Factory) -> None:
+    metric = factory(power=1.5, scale=2.0)
+    allowed = torch.rand(20, metric.size, generator=torch.Generator().manual_seed(0)) < 0.4
+    allowed[torch.arange(20), torch.arange(20) % metric.size] = True
+    columns = metric.cost().T
+    expected = torch.stack([columns[row].amin(0) for row in allowed])
+    torch.testing.assert_close(metric.costs_to_sets(allowed), expected)
+    torch.testing.assert_close(metric.tabulated().costs_to_sets(allowed), expected)
+    with_shapes_alone = least_costs_of_all_columns(metric, allowed)
+    torch.testing.assert_close(with_shapes_alone, expected)
+
+
+def test_ranges_have_the_costs_of_their_labels_or_none(factory: Factory) -> None:
+    metric = factory(power=1.5, scale=2.0)
+    first, last = torch.triu_indices(metric.size, metric.size)
+    order = torch.arange(metric.size) if metric.label_order is None else metric.label_order
+    columns = metric.cost().T
+    for a, b in zip(first, last, strict=True):
+        found = metric.costs_to_ranges(a[None], b[None])
+        if found is not None:
+            torch.testing.assert_close(found[0], columns[order[a : b + 1]].amin(0))

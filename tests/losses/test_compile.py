@@ -465,3 +465,34 @@ def test_the_functions() -> None:
         torch.compile(both, backend="aot_eager")(logits), both(logits), strict=True
     ):
         assert torch.allclose(compiled, eager, atol=1e-5)
+
+
+SET_METRICS = {
+    "line": LINE,
+    "tree": Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2], nodes=[8, 3, 4, 5, 6, 7]),
+    "vectors": Embedding(torch.randn(K, 3)),
+}
+SET_TARGETS = {
+    "ranges": lambda metric: wl.SetTarget.from_ranges([0, 2, -100], [1, 2, -100]),
+    "of the metric": lambda metric: wl.SetTarget.from_ranges(
+        [0, 3, 0], [2, 4, 5], metric.label_order
+    ),
+    "any": lambda metric: wl.SetTarget([[0, 3], [1], [0, 1, 2, 5]]),
+}
+
+
+@pytest.mark.one_in(2)  # each is compiled anew
+@pytest.mark.parametrize("metric", SET_METRICS)
+@pytest.mark.parametrize("target", SET_TARGETS)
+def test_sets_are_one_graph(metric: str, target: str) -> None:
+    given = SET_TARGETS[target](SET_METRICS[metric])
+    loss_fn = wl.WassersteinLoss(SET_METRICS[metric], softening=0.3, weight=torch.rand(K))
+    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+    x = torch.randn(3, K, requires_grad=True)
+    expected, found = loss_fn(x, given), compiled(x, given)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, x), torch.autograd.grad(expected, x), atol=1e-6, rtol=1e-5
+    )
+    with pytest.raises(ValueError, match="sets of labels in"):
+        compiled(x, wl.SetTarget.from_ranges([0, 2, 0], [1, 2, 9]))

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-CORE = {"numpy", "pot", "scikit-learn", "scipy", "torch"}
+CORE = {"numpy", "pot", "safetensors", "scikit-learn", "scipy", "torch"}
 EXTRAS = ("lightning", "matplotlib", "numba", "onnxruntime", "pandas", "skrub", "torchmetrics")
 COMMAND = Path(sys.executable).with_name("wassloss")
 

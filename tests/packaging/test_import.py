@@ -75,7 +75,7 @@ import wassloss as wl
 wl.WassersteinClassifier("ordinal").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
 wl.WassersteinClassifier("ordinal", solver="adam", max_iter=1).fit([[0.0], [1.0]], [0, 1])
 """
-    assert not imported_by(code) & {"lightning", "lightning_fabric", "safetensors", "filelock"}
+    assert not imported_by(code) & {"lightning", "safetensors"}
 
 
 def test_every_public_name_is_there() -> None:

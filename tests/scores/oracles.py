@@ -112,7 +112,16 @@ OF_DISTRIBUTIONS: dict[str, Oracle] = {
         lambda a, b: sum((a[: j + 1].sum() - b[: j + 1].sum()) ** 2 for j in range(len(a)))
     ),
 }
+
+
+def in_branches(a: Array, b: Array) -> float:
+    """The first guess in a tree of two branches, of even and of odd labels."""
+    guess, true = int(a.argmax()), int(b.argmax())
+    return 1.0 if guess == true else 0.5 * float(guess % 2 == true % 2)
+
+
 OF_CLASSES: dict[str, Oracle] = {
+    "hierarchical_fbeta": mean_over_examples(in_branches),
     "accuracy": mean_over_examples(lambda a, b: steps(a, b) == 0),
     "average_mae": lambda *data: float(np.mean(errors_of_classes(*data))),
     "expected_calibration_error": expected_calibration_error,
@@ -134,6 +143,7 @@ AT_TWO: dict[str, Oracle] = {
     "top_k_cost": mean_over_examples(nearest_at(2)),
 }
 LARGER_IS_BETTER = {
+    "hierarchical_fbeta",
     "accuracy",
     "cosine",
     "intersection",

@@ -54,6 +54,9 @@ def case(seed: int | str) -> tuple[Array, Array, Array]:
 
 def arguments(name: str, labels: int) -> dict[str, Any]:
     own = inspect.signature(getattr(scores, name)).parameters
+    if name == "hierarchical_fbeta":  # two branches, of even and of odd labels
+        nodes = range(3, 3 + labels)
+        return {"metric": wl.ground.Tree([-1, 0, 0, *(1 + i % 2 for i in nodes)], nodes=nodes)}
     return {"metric": wl.ground.Ordinal(labels)} if "metric" in own else {}
 
 

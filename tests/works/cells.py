@@ -122,14 +122,19 @@ def function(**keywords: Any) -> Callable[..., Any]:
     return lambda metric: lambda h, y: wl.wasserstein(h, y, metric, **keywords)
 
 
+WITH_SETS = ("class ids", "sparse", "dense", "coo", "sets")
 IDS, FIXED = ("class ids",), tuple(name for name in METRICS if name != "learned")
 LOSSES: dict[str, Loss] = {
-    "WassersteinLoss": Loss(module(wl.WassersteinLoss)),
-    "WassersteinLoss, product": Loss(module(wl.WassersteinLoss, regularizer="product")),
-    "WassersteinLoss, exact": Loss(module(wl.WassersteinLoss, epsilon=0.0)),
+    "WassersteinLoss": Loss(module(wl.WassersteinLoss), targets=WITH_SETS),
+    "WassersteinLoss, product": Loss(
+        module(wl.WassersteinLoss, regularizer="product"), targets=WITH_SETS
+    ),
+    "WassersteinLoss, exact": Loss(module(wl.WassersteinLoss, epsilon=0.0), targets=WITH_SETS),
     "WassersteinLoss, debiased": Loss(module(wl.WassersteinLoss, debiased=True)),
-    "WassersteinLoss, softened": Loss(module(wl.WassersteinLoss, softening=0.5)),
-    "WassersteinLoss, KL alone": Loss(module(wl.WassersteinLoss, transport_weight=0.0)),
+    "WassersteinLoss, softened": Loss(module(wl.WassersteinLoss, softening=0.5), targets=WITH_SETS),
+    "WassersteinLoss, KL alone": Loss(
+        module(wl.WassersteinLoss, transport_weight=0.0), targets=WITH_SETS
+    ),
     "WassersteinLoss.as_in_paper": Loss(
         lambda metric: wl.WassersteinLoss.as_in_paper(metric, reduction="none", epsilon=0.2)
     ),
@@ -235,6 +240,10 @@ def given(loss: Loss, cell: Cell) -> tuple[Given, Given]:
             target = wl.SparseTarget(
                 placed(indices, False, layout), placed(shares(few).to(dtype).to(to), False, layout)
             )
+        elif cell.target == "sets":  # of one label to three
+            start = 3 * torch.arange(BATCH).expand_as(ids)
+            first, last = (placed(end, False, layout) for end in (start, start + ids % 3))
+            target = wl.SetTarget.from_ranges(first, last, indices.flatten())
         else:
             y = shares(weights).to(dtype).to(to)
             target = y.to_sparse() if cell.target == "coo" else placed(y, True, layout)
@@ -513,6 +522,8 @@ def cells(losses: Iterable[str] = LOSSES, modes: Iterable[str] = MODES) -> Itera
             if layout == "channels last" and (not loss.maps or target == "coo"):
                 continue
             if target == "coo" and mode in NOT_SPARSE:
+                continue
+            if target == "sets" and mode == "torch.vmap":  # which batches tensors alone
                 continue
             if layout == "expanded" and mode == "forward mode":  # torch cannot write tangents
                 continue

@@ -148,7 +148,7 @@ class Subtrees:
     def __init__(self, metric: Tree) -> None:
         self.metric = metric
         self.order = metric.label_position.argsort(stable=True)
-        self.node_of, self.first, self.last, self.children = _laminar(metric, self.order)
+        self.first, self.last, self.children = _laminar(metric, self.order)
 
     def mass_before(self, p: Tensor) -> Tensor:
         below = torch.cat([p.new_zeros(len(p), 1), p[:, self.order].cumsum(1)], dim=1)
@@ -180,34 +180,24 @@ class Subtrees:
     def word(self, chosen: list[int], names: Sequence[Any]) -> Any:
         if len(chosen) == 1:
             return names[chosen[0]]
-        places = self.metric.label_position[chosen]
-        names_of_nodes = self.metric.node_names
-        if names_of_nodes is None:
+        try:
+            above = self.metric.lowest_common(chosen)
+        except ValueError:  # nodes without names
             return [names[label] for label in chosen]
-        node = self.node_of[int(places.min()), int(places.max())]
-        return names_of_nodes[node] or "any"  # the root of paths has no name
+        return above[0] if above else "any"  # the root of paths has no name
 
 
-def _laminar(
-    metric: Tree, order: Tensor
-) -> tuple[dict[tuple[int, int], int], Tensor, Tensor, Tensor]:
+def _laminar(metric: Tree, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The different sets of labels below nodes, from the root down.
 
     Returns:
-        The deepest node of each set, by the positions of its first and its last label; and for each
-        set where it begins and ends among the labels in preorder, and its children, `(sets, 2)`.
-        Children of a set follow one another.
+        For each set where it begins and ends among the labels in preorder, and its children,
+        `(sets, 2)`. Children of a set follow one another.
     """
     position = metric.label_position[order].cpu()
     starts = torch.arange(len(metric.subtree_end))
     ends = (torch.searchsorted(position, x.cpu()).tolist() for x in (starts, metric.subtree_end))
-    ranges = {
-        (first, last): node
-        for node, (first, last) in enumerate(zip(*ends, strict=True))
-        if first < last
-    }  # of nodes above the same labels, the last, which is the deepest
-    at = position.tolist()
-    node_of = {(at[first], at[last - 1]): node for (first, last), node in ranges.items()}
+    ranges = {(first, last) for first, last in zip(*ends, strict=True) if first < last}
     above: dict[tuple[int, int], tuple[int, int]] = {}
     depth: dict[tuple[int, int], int] = {}
     way: list[tuple[int, int]] = []
@@ -227,7 +217,7 @@ def _laminar(
             own[0] = place[each]
         own[1] = place[each] + 1
     first, last = torch.tensor(found).T
-    return node_of, first, last, children
+    return first, last, children
 
 
 def _exclusive(ordered: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ from wassloss.estimators.splitting import held_out
 from wassloss.files import write_file
 from wassloss.ground import GroundMetric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
-from wassloss.targets import SparseTarget, Target
+from wassloss.targets import SparseTarget, TargetOrSets
 from wassloss.transport import ConvergenceWarning
 from wassloss.transport.dispatch import unconverged_solves
 
@@ -251,12 +251,14 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return MeanLoss(each.to(self._device()), size)
 
     def _examples_of(
-        self, X: Any, target: Target, weight: NDArray[np.float64] | None, dtype: torch.dtype
+        self, X: Any, target: TargetOrSets, weight: NDArray[np.float64] | None, dtype: torch.dtype
     ) -> Examples:
         """Checked examples as a model takes them, on its device."""
         features = model_features(X, self.scaler_, dtype)
         check_squares(features)
-        if isinstance(target, SparseTarget) or target.is_floating_point():
+        if isinstance(target, SparseTarget):
+            target = target.to(dtype)
+        elif isinstance(target, Tensor) and target.is_floating_point():
             target = target.to(dtype)
         share = None if weight is None else torch.from_numpy(weight / weight.mean()).to(dtype)
         return Examples(features, target, share).to(self._device())

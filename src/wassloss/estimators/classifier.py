@@ -34,7 +34,8 @@ from wassloss.estimators.scoring import make_scorer
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.scores import accuracy
-from wassloss.targets import Target
+from wassloss.sets import SetTarget
+from wassloss.targets import TargetOrSets
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -177,7 +178,10 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         Args:
             X: features `(n, d)`, dense or `scipy.sparse`.
             y: class ids `(n,)`; or `(n, labels)`, dense or `scipy.sparse`: an indicator of 0 and
-                1, or weights as floats, of which each row is divided by its sum.
+                1, or weights as floats, of which each row is divided by its sum. Where classes have
+                names, class ids may be less precise, in the words that the metric's
+                :meth:`~wassloss.ground.GroundMetric.target` reads: nodes of a tree, ``">=3"``,
+                ``"cat|dog"``.
             sample_weight: how much each example counts, `(n,)`.
         """
         return self._fit(*self._examples(X, y, sample_weight))
@@ -264,13 +268,16 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for a matrix `y`, how often the answer has the row's largest weight.
 
-        For an indicator, that is any of its labels. For how bad mistakes are, see
+        For an indicator, that is any of its labels; for a class id that names several classes, any
+        of these. For how bad mistakes are, see
         :mod:`wassloss.scores`.
         """
         check_is_fitted(self)
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
         y = read_classes_or_weights(y, listed=self.classes is not None)
         if is_matrix(y):
+            return make_scorer(accuracy)(self, X, y, sample_weight)
+        if self._labels.has_sets(y):
             return make_scorer(accuracy)(self, X, y, sample_weight)
         return float(np.average(np.array(y == self.predict(X)), weights=sample_weight))
 
@@ -304,10 +311,16 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self._take_labels(Labels.from_state(self.metric_, state))
 
-    def _target(self, y: Any, weight: Any) -> Target:
+    def _target(self, y: Any, weight: Any) -> TargetOrSets:
         if is_matrix(y):
             return target_of_weights(y)
-        return torch.from_numpy(self._labels.places_of(y))
+        target = self._labels.target_of(y)
+        if self.class_weight is not None and isinstance(target, SetTarget):
+            raise ValueError(
+                "class_weight must be None where some of y names several classes, got "
+                f"{self.class_weight!r}"
+            )
+        return target
 
     def _build(self) -> nn.Module:
         features, labels = self.n_features_in_, self.metric_.size

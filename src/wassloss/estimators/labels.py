@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.ground.matrix import as_ground_metric
+from wassloss.sets import SetTarget
 
 Metric = GroundMetric | Tensor | NDArray[Any] | str | None
 Classes = NDArray[Any] | Sequence[Any] | None
@@ -42,6 +44,28 @@ class Labels:
         # As Python objects: NumPy compares integers of different types as floats.
         place = {each: i for i, each in enumerate(self.classes.tolist())}
         return self.places[[place[each] for each in found.tolist()]][inverse]
+
+    def has_sets(self, y: NDArray[Any]) -> bool:
+        """Whether some of `y` are words for several classes."""
+        unknown = set(y.tolist()) - set(self.classes.tolist())
+        return any(isinstance(each, str) and _is_read(each, self._words) for each in unknown)
+
+    def target_of(self, y: NDArray[Any]) -> Tensor | SetTarget:
+        """Class ids as labels; as sets of labels if some of `y` are words for several classes."""
+        if not self.has_sets(y):
+            return torch.from_numpy(self.places_of(y))
+        place = dict(zip(self.classes.tolist(), self.places.tolist(), strict=True))
+        return self._words.target([place.get(each, each) for each in y.tolist()])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes in words, in the metric's order."""
+        return tuple(map(_name, self.classes[np.argsort(self.places)].tolist()))
+
+    @property
+    def _words(self) -> GroundMetric:
+        """The metric, with the names of the classes."""
+        return self.metric._with_labels(self.names)
 
     def state(self) -> dict[str, Any]:
         """Classes and places as JSON holds them."""
@@ -90,8 +114,9 @@ def _matched(
     """The metric and the class of each of its labels."""
     if classes is not None:
         every = read_classes(classes)
-        _check_known(found, every, "classes")
-        return _metric_over(every, metric, "classes", "classes"), every
+        ground = _metric_over(every, metric, "classes", "classes")
+        _check_known(found, every, "classes", ground)
+        return ground, every
     if metric is None or isinstance(metric, str):
         if metric == "ordinal" and found.dtype.kind not in "biuf":
             raise ValueError(
@@ -108,7 +133,7 @@ def _matched(
                 f"got {found.tolist()[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or "
                 f"classes=[...]{_numbered(found)}"
             )
-        _check_known(found, names, "the ground metric's labels")
+        _check_known(found, names, "the ground metric's labels", ground)
         return ground, names.astype(found.dtype) if found.dtype == object else names
     kind, whole = found.dtype.kind, False
     if kind in "iuf" and (found == np.floor(found)).all():
@@ -210,12 +235,31 @@ def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
     return ground
 
 
-def _check_known(found: NDArray[Any], known: NDArray[Any], what: str) -> None:
+def _name(each: Any) -> str:
+    """A class in words: ``"2"`` for 2.0."""
+    return str(int(each) if isinstance(each, float) and each.is_integer() else each)
+
+
+def _check_known(
+    found: NDArray[Any], known: NDArray[Any], what: str, metric: GroundMetric | None = None
+) -> None:
+    """Refuse what is no class, nor a word in which a metric with names reads several of them."""
     unknown = sorted(set(found.tolist()) - set(known.tolist()), key=str)
+    if unknown and metric is not None and all(isinstance(each, str) for each in unknown):
+        words = metric._with_labels([_name(each) for each in known.tolist()])
+        unknown = [each for each in unknown if not _is_read(each, words)]
     if unknown:
         raise ValueError(
             f"y must hold {what} {_shown(known)}, got {unknown[0]!r}{_numbered(found)}"
         )
+
+
+def _is_read(word: str, metric: GroundMetric) -> bool:
+    try:
+        metric.target([word])
+    except ValueError:
+        return False
+    return True
 
 
 def _numbered(found: NDArray[Any]) -> str:

@@ -201,8 +201,7 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 "calibrate must be True, or the estimator already fitted, to promise anything: "
                 "it takes rows that the estimator was not trained on"
             )
-        listed = self.classes_[np.argsort(self._labels.places)].tolist()
-        names = [f"{each:g}" if isinstance(each, float) else str(each) for each in listed]
+        names = self._labels.names
         promise = Guarantee(self.metric_, level, distance=distance, sets=sets, names=names)
         promise.fit(*self._calibration)
         answers: NDArray[Any] = promise(self._probabilities(X))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from wassloss.losses.modules import TransportLoss
-from wassloss.targets import SparseTarget, Target
+from wassloss.targets import SparseTarget, TargetOrSets
 
 _ADVICE = "look for extreme values in the data, or lower the learning rate of small steps"
 
@@ -26,7 +26,7 @@ class Examples:
     """Features, targets and weights, or None if all count the same, of equally many examples."""
 
     features: Any  # a tensor `(n, features)`, or SparseRows
-    target: Target
+    target: TargetOrSets
     weight: Tensor | None = None
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class Examples:
         return Examples(self.features.to(device), self.target.to(device), weight)
 
 
-def _narrowed(target: Target) -> Target:
+def _narrowed(target: TargetOrSets) -> TargetOrSets:
     """Drop the columns of a sparse target that no row uses; CPU only, as a GPU would wait."""
     if not isinstance(target, SparseTarget) or not target.weights.is_cpu:
         return target

@@ -79,7 +79,12 @@ class _Scorer:
             guesses = estimator.predict_proba(X) @ answers
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
         y = read_classes_or_weights(y)
-        if not is_matrix(y):
+        function, known = self.function, getattr(inner, "_labels", None)
+        if self.classes is None and known is not None and not is_matrix(y) and known.has_sets(y):
+            y = known.target_of(y)
+            if function is scores.distance_at_k:  # an expectation; the same for one label
+                function = scores.top_k_cost
+        elif not is_matrix(y):
             y = places[_index(y, seen)] if self.classes is None else _index(y, self.classes)
         elif y.shape[1] != len(seen):
             raise ValueError(f"y must have {len(seen)} columns, got {y.shape[1]}")
@@ -91,7 +96,7 @@ class _Scorer:
                 kind = type(inner).__name__
                 raise ValueError(f"metric must be given to score {kind}, which has no metric_")
             arguments["metric"] = inner.metric_
-        value = float(self.function(guesses, y, sample_weight=sample_weight, **arguments))
+        value = float(function(guesses, y, sample_weight=sample_weight, **arguments))
         value = _WITHOUT_MISTAKES.get(self.function, value) if np.isnan(value) else value
         return value if made.larger_is_better else -value
 

@@ -6,13 +6,13 @@ import copy
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import torch
 from torch import Tensor
 
-from wassloss._checks import at_least_single, check_count, check_strength
+from wassloss._checks import at_least_single, can_read_values, check_count, check_strength
 from wassloss.files import write_npz
 from wassloss.ground import storage
 from wassloss.ground._cost import (
@@ -26,7 +26,10 @@ from wassloss.ground._cost import (
     overflow,
 )
 from wassloss.ground._inputs import Numbers, check_labels, find_label, label_indices
+from wassloss.ground._sets import between_ends, least_costs
 from wassloss.ground.axioms import AxiomReport, axiom_report
+from wassloss.ground.words import read_sets
+from wassloss.sets import SetTarget
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,6 +66,7 @@ class GroundMetric(ABC):
     """
 
     _FIELDS: ClassVar[tuple[str, ...]]  # the constructor's array arguments, which a file holds
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ()  # those that a file need not hold
     _LEARNED: ClassVar[str | None] = None  # the attribute that may require a gradient
     is_distance: ClassVar[bool] = True
     """Whether costs are symmetric, and 0 from a label to itself."""
@@ -70,6 +74,9 @@ class GroundMetric(ABC):
     """All costs if ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
     largest_known_cost: float | None = None
     """The largest of ``known_costs``, if ``tabulated``."""
+    label_order: Tensor | None = None
+    """The labels in an order in which the metric's own sets (intervals, subtrees) are ranges,
+    shape (K,); None if that is the order of their numbers."""
     _recast_costs: Tensor | None = None  # known_costs in another dtype
 
     def __init_subclass__(cls) -> None:
@@ -204,6 +211,60 @@ class GroundMetric(ABC):
         """All costs, shape (K, K): entry ``[i, j]`` is that from label i to label j."""
         return cost_of(self.distance(), self._power, self._scale)
 
+    def costs_to_sets(self, allowed: Tensor) -> Tensor:
+        """Costs from every label to the nearest label of a few sets.
+
+        Args:
+            allowed: which labels each set holds, a mask of shape (n, K), with some in each row.
+
+        Returns:
+            Shape (n, K).
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(5).costs_to_sets(torch.tensor([[False, True, True, False, False]]))
+        tensor([[1., 0., 0., 1., 2.]])
+        """
+        return least_costs(self, allowed)
+
+    def costs_to_ranges(self, first: Tensor, last: Tensor) -> Tensor | None:
+        """The same for sets that are ranges of ``label_order``, from their ends, shape (n,).
+
+        From one cost column or two for each; None where the ends do not tell.
+        """
+        ends = self.nearest_ends(first, last)
+        if ends is None:
+            return None
+        before, after = ends
+        column = self.unchecked_cost_columns(before)
+        other = column if after is before else self.unchecked_cost_columns(after)
+        if self.label_order is None:
+            return between_ends(column, other, first, last)
+        order = self.label_order
+        found = between_ends(column[:, order], other[:, order], first, last)
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)).to(order))
+        return found[:, place]
+
+    def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The label of each range that is nearest to all labels before it, and to those after it.
+
+        Args:
+            first: where ranges of ``label_order`` begin, shape (n,).
+            last: where they end, themselves included, shape (n,).
+
+        Returns:
+            Labels of shape (n,) each, the same tensor if they are the same label; None where there
+            are no such labels.
+        """
+        return None
+
+    def orders_ranges_of(self, members: Tensor | None) -> bool:
+        """Whether ranges of this list of labels (None: all in their order) are of our order."""
+        if members is self.label_order:
+            return True
+        if members is None or self.label_order is None or not can_read_values():
+            return False
+        return torch.equal(members, self.label_order)
+
     def axis_costs(self) -> tuple[Tensor, ...] | None:
         """Costs along each axis, (cells, cells), if labels form a grid and costs add up over axes.
 
@@ -242,6 +303,52 @@ class GroundMetric(ABC):
         near = zip(order[: k + 1].tolist(), distances[: k + 1].tolist(), strict=True)
         found = [(self._name(i), d) for i, d in near if i != origin]
         return found[:k]
+
+    def within(self, label: SupportsIndex | str, radius: float) -> list[str | int]:
+        """The labels within a distance of ``label``, itself included, in the order of labels.
+
+        A set for :meth:`target`.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal([1, 2, 4], labels=["good", "fair", "poor"]).within("fair", 1)
+        ['good', 'fair']
+        """
+        near = self.distance_columns(self.index(label)).detach() <= check_strength("radius", radius)
+        return [self._name(i) for i in near.nonzero()[:, 0].tolist()]
+
+    def target(self, sets: Iterable[Any]) -> SetTarget:
+        """Sets of labels as the target of a loss, from what people write.
+
+        Args:
+            sets: for each example a label, by name or number, or a list of labels, any of which
+                may be the true one; or None for an example that does not count. A bar separates
+                labels in one word, as in ``"cat|dog"``. :class:`Tree` and the metric of
+                :func:`taxonomy` take their inner nodes too, :class:`Ordinal` intervals such as
+                ``"3..5"``, ``">=4"`` and ``"<2"``.
+
+        >>> from wassloss.ground import Ordinal, Tree
+        >>> tree = Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])
+        >>> tree.target(["cat", "animal", "cat|rose"]).lists()
+        [[1], [0, 1], [1, 2]]
+        >>> Ordinal(6).target(["3", "3..5", ">=4", "<2", [0, 5]]).lists()
+        [[3], [3, 4, 5], [4, 5], [0, 1], [0, 5]]
+        """
+        return read_sets(sets, self._size, self.label_order, self._ranges_of, self.device)
+
+    def _ranges_of(self, label: SupportsIndex | str) -> list[tuple[int, int]]:
+        """The ranges of ``label_order`` that a word or a number says."""
+        if isinstance(label, str) and (self._labels is None or label not in self._labels):
+            return self._ranges_of_word(label)
+        place = self._place_of(self.index(label))
+        return [(place, place)]
+
+    def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
+        """The same for a word that is no label's name: an error, unless overridden."""
+        raise AssertionError(f"{self.index(word)} is the label of {word!r}")
+
+    def _place_of(self, label: int) -> int:
+        order = self.label_order
+        return label if order is None else int((order == label).nonzero()[0])
 
     def check_axioms(self) -> AxiomReport:
         """Check the axioms of the *distance*: symmetry, 0 only on the diagonal, triangles.
@@ -367,6 +474,12 @@ class GroundMetric(ABC):
         power = f", power={self._power:g}" if self._power != 1 else ""
         scale = f", scale={self._scale:g}" if self._scale != 1 else ""
         return f"{type(self).__name__}({self._summary()}{power}{scale})"
+
+    def _with_labels(self, labels: Sequence[str]) -> Self:
+        """The same metric with other names for its labels."""
+        other = copy.copy(self)
+        other._labels = check_labels(labels, self._size)
+        return other
 
     def _with_table(self, costs: Tensor | None, largest: float | None) -> Self:
         other = copy.copy(self)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count, default_dtype
-from wassloss.ground._cost import MetricKeywords
+from wassloss.ground._cost import MetricKeywords, cost_of
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ class Discrete(GroundMetric):
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
         return (first != second).to(self.dtype)
+
+    def costs_to_sets(self, allowed: Tensor) -> Tensor:
+        return cost_of((~allowed).to(self.dtype), self.power, self.scale)
+
+    def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
+        return first, first  # any label of a range
 
     def _max_distance(self) -> Tensor:
         return self._anchor.new_full((), float(self.size > 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from wassloss.ground._cost import MetricKeywords, Scale
 from wassloss.ground._inputs import Numbers, check_labels, float_tensor
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.matrix import Matrix
+from wassloss.ground.notions import Hierarchy, Notions
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -104,6 +106,61 @@ def _checked_edges(adjacency: Any) -> Any:
     return edges
 
 
+class Taxonomy(Hierarchy, Matrix):
+    """What :func:`taxonomy` builds: distances of labels, and the notions above them by name.
+
+    Args:
+        distance: as of :class:`Matrix`.
+        names: of all notions.
+        edges: rows of a notion and one of its parents, by their places in ``names``.
+        notions: the place of each label.
+        power, scale, labels: see :class:`GroundMetric`.
+    """
+
+    _FIELDS = ("distance",)
+    _OPTIONAL = ("names", "edges", "notions")
+
+    def __init__(
+        self,
+        distance: Numbers,
+        names: Sequence[str],
+        edges: Numbers,
+        notions: Numbers,
+        **keywords: Unpack[MetricKeywords],
+    ) -> None:
+        super().__init__(distance, **keywords)
+        above: list[list[int]] = [[] for _ in names]
+        for child, parent in np.asarray(edges).tolist():
+            above[child].append(parent)
+        self._notions = Notions(
+            tuple(str(name) for name in names),
+            tuple(map(tuple, above)),
+            tuple(np.asarray(notions).tolist()),
+            self.labels,
+        )
+
+    def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
+        below = self._known().labels_below(self._node(word))
+        if not below:
+            raise ValueError(f"{word!r} has no label below it")
+        return [(label, label) for label in below]
+
+    def _with_labels(self, labels: Sequence[str]) -> Self:
+        other = super()._with_labels(labels)
+        other._notions = replace(self._known(), label_names=other.labels)
+        return other
+
+    def _fields(self) -> Mapping[str, Any]:
+        known = self._known()
+        edges = [(x, parent) for x, above in enumerate(known.parents) for parent in above]
+        return {
+            **super()._fields(),
+            "names": np.array(known.names, dtype=np.str_),
+            "edges": np.array(edges, dtype=np.int64).reshape(-1, 2),
+            "notions": np.array(known.labels),
+        }
+
+
 def taxonomy(
     parents: Mapping[str, Sequence[str]],
     labels: Sequence[str] | None = None,
@@ -113,7 +170,8 @@ def taxonomy(
 ) -> Matrix:
     """Lengths of shortest paths, up and down, in a directed acyclic graph of notions.
 
-    WordNet and the Gene Ontology are such graphs; :class:`Tree` is for notions with one parent.
+    WordNet and the Gene Ontology are such graphs; :class:`Tree` is for notions with one parent. As
+    there, ``target``, ``nodes``, ``parents`` and ``lowest_common`` know the notions by name.
 
     Args:
         parents: the parents of each notion; those without need not be listed.
@@ -154,4 +212,6 @@ def taxonomy(
         one, other = (labels[i] for i in apart[0])
         raise ValueError(f"parents must connect all labels, got {one!r} and {other!r} apart")
     dense = torch.from_numpy(table).to(default_dtype())
-    return Matrix(dense, power=power, scale=scale, labels=labels)
+    return Taxonomy(
+        dense, list(place), np.array(edges), chosen, power=power, scale=scale, labels=labels
+    )

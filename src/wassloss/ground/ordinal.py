@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,10 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count, default_dtype
-from wassloss.ground._cost import CostsByTile, MetricKeywords
+from wassloss.ground._cost import CostsByTile, MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground.base import GroundMetric
+from wassloss.ground.words import read_interval
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -61,6 +63,7 @@ class Ordinal(GroundMetric):
             if holds_integers(positions):
                 _check_apart(positions, kept)
         self.positions = kept
+        self.label_order = _order_along_line(kept)
         super().__init__(len(kept), like=kept, **keywords)
 
     def to(
@@ -71,6 +74,74 @@ class Ordinal(GroundMetric):
         if other.dtype != self.dtype:
             _check_apart(self.positions, other.positions)
         return other
+
+    def costs_to_sets(self, allowed: Tensor) -> Tensor:
+        # Training moves the positions, and may change their order.
+        order = self.positions.detach().argsort() if self.requires_grad else self.label_order
+        place = self.positions if order is None else self.positions[order]
+        within = allowed if order is None else allowed[:, order]
+        every, none = torch.arange(self.size, device=self.device), self.size
+        left = torch.where(within, every, -1).cummax(1).values
+        right = torch.where(within, every, none).flip(1).cummin(1).values.flip(1)
+        down = (place - place[left.clamp(min=0)]).masked_fill(left < 0, math.inf)
+        up = (place[right.clamp(max=none - 1)] - place).masked_fill(right == none, math.inf)
+        found = cost_of(torch.minimum(down, up).clamp(min=0), self.power, self.scale)
+        if order is None:
+            return found
+        return found[:, torch.empty_like(order).scatter_(0, order, every)]
+
+    def costs_to_ranges(self, first: Tensor, last: Tensor) -> Tensor | None:
+        ends = self.nearest_ends(first, last)
+        if ends is None or self.known_costs is not None:
+            return super().costs_to_ranges(first, last)
+        low, high = (self.positions[end].unsqueeze(1) for end in ends)
+        below, above = low - self.positions, self.positions - high
+        gap = torch.maximum(below, above, out=below).clamp_(min=0)
+        return cost_of(gap, self.power, self.scale)
+
+    def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
+        found = read_interval(word, self._value)
+        if found is None:
+            return super()._ranges_of_word(word)
+        (low, with_low), (high, with_high) = found
+        place = self._values.detach().cpu().double().sort().values
+        first = int(torch.searchsorted(place, low, right=not with_low))
+        last = int(torch.searchsorted(place, high, right=with_high)) - 1
+        if first > last:
+            raise ValueError(f"no label is at {word!r} on the line of {self!r}")
+        return [(first, last)]
+
+    def _value(self, word: str) -> float | None:
+        """Where a word stands among `_values`, by the name of a label or as a number."""
+        if self.labels is not None and word in self.labels:
+            return float(self._values[self.labels.index(word)])
+        if self.labels is not None and self._values is self.positions:
+            return None  # of labels with names, numbers may be numbers, positions or anything
+        try:
+            # Rounded as the positions are.
+            return float(torch.tensor(float(word), dtype=self._values.dtype))
+        except ValueError:
+            return None
+
+    @property
+    def _values(self) -> Tensor:
+        """What numbers in words are compared with: the names, if these are numbers, or positions.
+
+        Names count if their order is that of the positions.
+        """
+        try:
+            numbers = torch.tensor([float(name) for name in self.labels or ()], dtype=torch.float64)
+        except ValueError:
+            return self.positions
+        order = self.positions.detach().cpu().argsort(stable=True)
+        increase = len(numbers) and bool((numbers[order].diff() > 0).all())
+        return numbers if increase else self.positions
+
+    def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
+        if self.requires_grad:  # the order may be another one by now
+            return None
+        order = self.label_order
+        return (first, last) if order is None else (order[first], order[last])
 
     def costs_by_tile(self) -> CostsByTile:
         known = self.positions.float().contiguous()
@@ -92,6 +163,12 @@ class Ordinal(GroundMetric):
             return str(self.size)
         shown = [f"{p:g}" for p in places.tolist()]
         return f"[{', '.join(shown if self.size <= 6 else [*shown[:2], '...', shown[-1]])}]"
+
+
+def _order_along_line(positions: Tensor) -> Tensor | None:
+    """The labels from left to right; None if that is the order of their numbers."""
+    ordered, order = positions.detach().sort(stable=True)
+    return None if torch.equal(ordered, positions.detach()) else order
 
 
 def _check_apart(given: Numbers, kept: Tensor) -> None:

@@ -85,7 +85,7 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
         raise ValueError(f"labels must be a list of names, got {labels.dtype} of {labels.shape}")
     cls = KINDS[kind]
     _require(given, cls._FIELDS)
-    fields = {name: given[name] for name in cls._FIELDS}
+    fields = {name: given[name] for name in (*cls._FIELDS, *cls._OPTIONAL) if name in given}
     names = labels.tolist() or None
     return cls._from_fields(fields, power=power, scale=scale, labels=names).to(dtype=_DTYPES[dtype])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,10 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_choice, default_dtype
-from wassloss.ground._cost import MetricKeywords, fill_by_labels
+from wassloss._checks import can_read_values, check_choice, default_dtype
+from wassloss.ground._cost import MetricKeywords, cost_of, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor, int_array, refuse
 from wassloss.ground.base import GroundMetric
+from wassloss.ground.notions import Hierarchy, Notions
+from wassloss.ground.subtrees import distances_to_nearest, levels, subtrees
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.int64]
 
 
-class Tree(GroundMetric):
+class Tree(Hierarchy, GroundMetric):
     r"""Distances between nodes of a tree: path lengths, or heights of lowest common ancestors.
 
     .. math:: d(u, v) = \text{depth}_u + \text{depth}_v - 2\, \text{depth}_{\text{lca}(u, v)}
@@ -41,6 +44,8 @@ class Tree(GroundMetric):
             common ancestor of u and v is from it, as studies of how severe mistakes are measure.
             Path lengths grow where a branch is finely divided; heights depend on what two labels
             have in common.
+        names: a name for each node, shape (n,), by which :meth:`target` knows it; labels without
+            names of their own get these.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1
@@ -54,16 +59,15 @@ class Tree(GroundMetric):
     """
 
     _FIELDS = ("parents", "lengths", "nodes")
+    _OPTIONAL = ("names",)
     label_position: Tensor
     """The preorder position of each label's node, shape (K,)."""
-    parents: Tensor
+    parent_position: Tensor
     """The preorder position of the parent of the node at each one, -1 at the root, shape (n,)."""
     subtree_end: Tensor
     """Where the subtree of the node at preorder position x ends, exclusive, shape (n,)."""
     edge_length: Tensor
     """The length of the edge above the node at preorder position x, 0 at the root, shape (n,)."""
-    node_names: tuple[str, ...] | None = None
-    """The name of the node at preorder position x, if the tree was made of paths."""
 
     def __init__(
         self,
@@ -72,6 +76,7 @@ class Tree(GroundMetric):
         nodes: Numbers | None = None,
         *,
         distance: Literal["path", "lca_height"] = "path",
+        names: Sequence[str] | None = None,
         **keywords: Unpack[MetricKeywords],
     ) -> None:
         check_choice("distance", distance, ("path", "lca_height"))
@@ -82,8 +87,13 @@ class Tree(GroundMetric):
             np.setdiff1d(np.arange(len(up)), up) if nodes is None else int_array("nodes", nodes)
         )
         refuse("nodes", f"be in 0..{len(up) - 1}", chosen, (chosen < 0) | (chosen >= len(up)))
+        named = _checked_names(names, len(up))
+        if named is not None and keywords.get("labels") is None:
+            keywords["labels"] = _label_names(named, up, chosen)
         if distance == "lca_height":
+            named = None if named is None else [named[x] for x in position.argsort().tolist()]
             up, edge, chosen = _with_heights(parent, edge, position[chosen])
+            named = None if named is None else named + [""] * (len(up) - len(named))
             position, parent, end = preorder(up)
             edge = _edge_lengths(edge, position)
 
@@ -91,13 +101,29 @@ class Tree(GroundMetric):
         for above, length in zip(parent.tolist()[1:], edge.tolist()[1:], strict=True):
             depth.append(depth[above] + length)
         self._depth = torch.tensor(depth, dtype=torch.float64).to(edge)  # (n,)
-        self.parents = torch.tensor(parent, device=edge.device)
+        self.parent_position = torch.tensor(parent, device=edge.device)
         self.subtree_end = torch.tensor(end, device=edge.device)
         self.label_position = torch.tensor(position[chosen], device=edge.device)
         self.edge_length = edge
         # (levels, n); the root has no parent, and no interval (u, v] holds it
-        self._table = minimum_table(self._depth[self.parents.clamp(min=0)])
+        self._table = minimum_table(self._depth[self.parent_position.clamp(min=0)])
+        by_level, self._level_ends = levels(parent)
+        order, codes, nearest = subtrees(parent, end, position[chosen], depth)
+        self._by_level, self._subtree_codes, self._subtree_nearest = (
+            torch.from_numpy(array).to(edge.device) for array in (by_level, codes, nearest)
+        )
+        if not (order[:-1] < order[1:]).all():
+            self.label_order = torch.from_numpy(order).to(edge.device)
         super().__init__(len(chosen), like=edge, **keywords)
+        self._notions = None
+        if named is not None:
+            # In preorder, like all else.
+            self._notions = Notions(
+                tuple(named[x] for x in position.argsort().tolist()),
+                tuple((x,) if x >= 0 else () for x in parent.tolist()),
+                tuple(position[chosen].tolist()),
+                self.labels,
+            )
 
     @classmethod
     def from_paths(
@@ -116,7 +142,7 @@ class Tree(GroundMetric):
         >>> taxonomy.nearest("dog", 2)
         [('cat', 2.0), ('rose', 4.0)]
         """
-        parents = [-1]
+        parents, names = [-1], [""]
         children: dict[tuple[int, str], int] = {}  # (parent, name) -> node
         labelled: dict[int, int] = {}  # node -> which path ends there
         for i, path in enumerate(paths):
@@ -127,6 +153,7 @@ class Tree(GroundMetric):
                 child = children.setdefault((node, name), len(parents))
                 if child == len(parents):
                     parents.append(node)
+                    names.append(name)
                 node = child
             if node == 0:
                 raise ValueError(f"paths[{i}] must hold at least one name, got {path!r}")
@@ -135,13 +162,7 @@ class Tree(GroundMetric):
             labelled[node] = i
         if not labelled:
             raise ValueError("paths must hold at least one path, got none")
-        uses = Counter(path[-1] for path in paths)
-        names = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
-        if keywords.get("labels") is None:
-            keywords["labels"] = names
-        tree = cls(parents, nodes=list(labelled), distance=distance, **keywords)
-        tree.node_names = _names_of_nodes(tree, paths)
-        return tree
+        return cls(parents, nodes=list(labelled), distance=distance, names=names, **keywords)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         own = self.label_position[indices][:, None]
@@ -164,6 +185,45 @@ class Tree(GroundMetric):
         path = (self._depth[u] - above) + (self._depth[v] - above)
         return torch.where(u == v, 0.0, path)
 
+    def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
+        # Some ranges are no subtrees, and while tracing nobody can tell.
+        if not can_read_values():
+            return None
+        code = torch.add(last, first, alpha=self.size)
+        found = torch.searchsorted(self._subtree_codes, code)
+        found = found.clamp(max=len(self._subtree_codes) - 1)
+        if not torch.equal(self._subtree_codes[found], code):
+            return None
+        nearest = self._subtree_nearest[found]
+        return nearest, nearest
+
+    def costs_to_sets(self, allowed: Tensor) -> Tensor:
+        distances = distances_to_nearest(
+            allowed,
+            self.label_position,
+            self.parent_position,
+            self.edge_length,
+            self._by_level,
+            self._level_ends,
+        )
+        return cost_of(distances, self.power, self.scale)
+
+    def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
+        if self._notions is None:
+            return super()._ranges_of_word(word)
+        top = self._notions.find(word)
+        ends = torch.stack([torch.tensor(top).to(self.subtree_end), self.subtree_end[top]])
+        first, stop = torch.searchsorted(self.label_position.sort().values, ends).tolist()
+        if first == stop:
+            raise ValueError(f"{word!r} has no label below it")
+        return [(first, stop - 1)]
+
+    def _with_labels(self, labels: Sequence[str]) -> Self:
+        other = super()._with_labels(labels)
+        if other._notions is not None:
+            other._notions = replace(other._notions, label_names=other.labels)
+        return other
+
     def _max_distance(self) -> Tensor:
         # The farthest label from any label is one end of a diameter.
         end = self._distance_columns(torch.zeros(1, dtype=torch.long, device=self.device)).argmax()
@@ -171,27 +231,47 @@ class Tree(GroundMetric):
 
     def _fields(self) -> Mapping[str, Any]:
         # In preorder numbering, which preorder() maps to itself.
-        lengths, nodes = self.edge_length, self.label_position
-        return {"parents": self.parents, "lengths": lengths, "nodes": nodes}
+        fields: dict[str, Any] = {
+            "parents": self.parent_position,
+            "lengths": self.edge_length,
+            "nodes": self.label_position,
+        }
+        if self._notions is not None:
+            fields["names"] = np.array(self._notions.names, dtype=np.str_)
+        return fields
+
+    @classmethod
+    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
+        names = fields.get("names")
+        return super()._from_fields(
+            {**fields, "names": None if names is None else names.tolist()}, **common
+        )
 
     def _summary(self) -> str:
-        return f"{self.size} of {len(self.parents)} nodes"
+        return f"{self.size} of {len(self.parent_position)} nodes"
 
 
-def _names_of_nodes(tree: Tree, paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The last name on the path to each node, or the whole path where that name occurs twice."""
-    parents = tree.parents.tolist()
-    path_to: dict[int, Sequence[str]] = {0: ()}
-    for label, path in zip(tree.label_position.tolist(), paths, strict=True):
-        way = [label]
-        while parents[way[-1]] > 0:
-            way.append(parents[way[-1]])
-        # With heights, a label that is no leaf has a leaf of its own below its node.
-        for depth, node in enumerate(reversed(way), start=1):
-            path_to[node] = path[:depth]
-    uses = Counter(path[-1:] for path in set(map(tuple, path_to.values())))
-    listed = (tuple(path_to[node]) for node in range(len(parents)))
-    return tuple("/".join(path[-1:] if uses[path[-1:]] == 1 else path) for path in listed)
+def _checked_names(names: Sequence[str] | None, nodes: int) -> list[str] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"names must be a list of strings, got {names!r}")
+    if len(names) != nodes:
+        raise ValueError(f"names must hold one for each of {nodes} nodes, got {len(names)}")
+    return [str(name) for name in names]  # numpy.str_ becomes str
+
+
+def _label_names(names: list[str], parents: Array, labels: Array) -> list[str]:
+    """Of each label the name of its node, or the whole path where several labels have that."""
+    uses = Counter(names[node] for node in labels)
+    found = []
+    for label in labels.tolist():
+        path, node = [names[label]], int(parents[label])
+        while uses[names[label]] > 1 and node >= 0:
+            path.append(names[node])
+            node = int(parents[node])
+        found.append("/".join(name for name in reversed(path) if name))
+    return found
 
 
 def preorder(parents: Array) -> tuple[Array, Array, Array]:

@@ -21,6 +21,12 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
     return result
 
 
+def independent_of(x: Tensor) -> Tensor:
+    """Zeros `(batch,)` of which autograd knows that they depend on no entry of `x (batch, …)`."""
+    zeros = x.new_zeros(len(x))
+    return with_gradient(zeros, (x, torch.zeros_like(x))) if x.requires_grad else zeros
+
+
 def with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor) -> Tensor:
     """A faster `with_gradient`, for one input and outside of `torch.func`'s transforms."""
     result: Tensor = _FusedEnvelope.apply(x, (value, gradient, None))

@@ -15,8 +15,17 @@ from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.evaluators.base import Batch, Evaluator
 from wassloss.losses.evaluators.composed import ComposedEvaluator
 from wassloss.losses.reduce import PerExample, counting
+from wassloss.losses.set_loss import check_takes_sets
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import Kind, ReadTarget, Target, check_shape, is_dense, read_form
+from wassloss.targets import (
+    Kind,
+    ReadSets,
+    ReadTarget,
+    TargetOrSets,
+    check_shape,
+    is_dense,
+    read_form,
+)
 
 
 class Evaluate:
@@ -30,9 +39,9 @@ class Evaluate:
         return Evaluate, (self.spec,)  # evaluators hold state of this process
 
     def __call__(
-        self, x: Tensor, target: Target, unsolved: Tensor | None = None
-    ) -> tuple[PerExample, ReadTarget]:
-        """The loss of each example, and the target as labels and weights.
+        self, x: Tensor, target: TargetOrSets, unsolved: Tensor | None = None
+    ) -> tuple[PerExample, ReadTarget | ReadSets]:
+        """The loss of each example, and the target as labels and weights, or as sets.
 
         Args:
             x: logits, or logs of masses, `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
@@ -51,13 +60,14 @@ class Evaluate:
             slope = None
             if found.gradient is not None and torch.is_grad_enabled() and rows.requires_grad:
                 slope = rows, found.gradient
-            # Kernels write a status for each example, of which only class ids can be ignored.
-            some = worst == IGNORED and (found.gradient is None or read.kind is Kind.CLASS_IDS)
+            # Kernels write a status for each example, of which only these can be ignored.
+            can_ignore = read.kind in (Kind.CLASS_IDS, Kind.SETS)
+            some = worst == IGNORED and (found.gradient is None or can_ignore)
             counts = counting(found.status) if some else None
             return PerExample(found.value, shape, counts, slope, found.summary), read
         raise AssertionError("the last evaluator takes every batch")
 
-    def with_gradient(self, x: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+    def with_gradient(self, x: Tensor, target: TargetOrSets) -> tuple[Tensor, Tensor]:
         """The loss of each example and its gradient in `x`, without a graph."""
         with torch.enable_grad():
             x = x.detach().requires_grad_()
@@ -69,6 +79,8 @@ class Evaluate:
 
     def _evaluators(self, batch: Batch) -> list[Evaluator]:
         x, kind = batch.x, batch.target.kind
+        if kind is Kind.SETS:
+            check_takes_sets(self.spec)
         if _checks.is_traced():
             return [ComposedEvaluator(self.spec, x.dtype, kind)]
         key = x.device, x.dtype, kind
@@ -80,7 +92,7 @@ class Evaluate:
             ]
         return self._chosen[key]
 
-    def _rows(self, x: Tensor, target: Target) -> tuple[Tensor, Target, torch.Size]:
+    def _rows(self, x: Tensor, target: TargetOrSets) -> tuple[Tensor, TargetOrSets, torch.Size]:
         """Predictions `(batch, labels)`, a dense target with its labels last, the batch's shape."""
         spec, name = self.spec, self.spec.name_of_prediction
         metric, label_dim = spec.metric, 0 if isinstance(x, Tensor) and x.dim() == 1 else 1

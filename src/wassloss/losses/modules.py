@@ -18,7 +18,7 @@ from wassloss.losses.evaluate import Evaluate
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
 from wassloss.losses.reduce import REDUCTIONS, PerExample, weight_of_classes
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import ReadTarget, Target
+from wassloss.targets import ReadSets, ReadTarget, TargetOrSets
 from wassloss.transport.solver import Solver
 
 # Defaults of all losses, estimators and runs; docs/defaults.md has the evidence.
@@ -67,12 +67,12 @@ class TransportLoss(MetricModule):
         self.register_buffer("unsolved", unsolved, persistent=False)
 
     def forward(
-        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+        self, logits: Tensor, target: TargetOrSets, sample_weight: Tensor | None = None
     ) -> Tensor:
         losses, read = self._evaluate(logits, target, self.unsolved)
         return losses.reduced(self.reduction, self._share(losses, read, sample_weight))
 
-    def value_and_gradient(self, logits: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+    def value_and_gradient(self, logits: Tensor, target: TargetOrSets) -> tuple[Tensor, Tensor]:
         """The loss of each example and its gradient in the logits, without autograd's overhead.
 
         For optimisers that are not torch's. Neither `weight` nor `reduction` has an effect.
@@ -124,7 +124,7 @@ class TransportLoss(MetricModule):
         )
 
     def _share(
-        self, losses: PerExample, target: ReadTarget, sample_weight: Tensor | None
+        self, losses: PerExample, target: ReadTarget | ReadSets, sample_weight: Tensor | None
     ) -> Tensor | None:
         """The factor of each example's loss; None if it is 1 for all."""
         share: Tensor | None = None
@@ -178,8 +178,8 @@ class WassersteinLoss(TransportLoss):
 
     Shapes:
         - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
-        - target: class ids, dense weights, :class:`~wassloss.SparseTarget` or `torch.sparse`; see
-          :mod:`wassloss.targets`.
+        - target: class ids, dense weights, :class:`~wassloss.SparseTarget` or `torch.sparse`; or
+          sets of labels, :class:`~wassloss.SetTarget`. See :mod:`wassloss.targets`.
         - output: a scalar, or the logits' shape without labels if `reduction="none"`.
 
     Gradients are first-order: a double backward raises an error.
@@ -381,5 +381,7 @@ class RelaxedWassersteinLoss(TransportLoss):
         )
         super().__init__(spec, weight, reduction)
 
-    def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
+    def forward(
+        self, log_h: Tensor, target: TargetOrSets, sample_weight: Tensor | None = None
+    ) -> Tensor:
         return super().forward(log_h, target, sample_weight)

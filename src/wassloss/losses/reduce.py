@@ -11,7 +11,7 @@ from torch import Tensor
 from wassloss.kernels.status import IGNORED
 from wassloss.losses.autograd import reduced_with_fused_gradient, with_fused_gradient
 from wassloss.losses.evaluators.base import Summary
-from wassloss.targets import ReadTarget
+from wassloss.targets import ReadSets, ReadTarget
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -83,8 +83,10 @@ def quotient(total: Tensor, share: Tensor) -> Tensor:
     return torch.where(some, total / torch.where(some, share, 1), math.nan)
 
 
-def weight_of_classes(weight: Tensor, target: ReadTarget) -> Tensor:
+def weight_of_classes(weight: Tensor, target: ReadTarget | ReadSets) -> Tensor:
     """The weight of each example, from the weights of its classes, `(batch,)`."""
+    if isinstance(target, ReadSets):
+        return target.mean_of(weight)
     indices, mass = target
     # Padding and class ids out of range do not count.
     weights = weight[indices.clamp(0, len(weight) - 1)]

@@ -23,8 +23,8 @@ def softened(target: SparseTarget, metric: GroundMetric, strength: float, neares
     weights = target.weights
     columns = metric.unchecked_cost_columns(target.indices).to(weights.dtype)
     if nearest:
-        return _softmin(nearest_costs(weights, columns), strength)
-    return mixed(weights, _softmin(columns, strength))
+        return softmin(nearest_costs(weights, columns), strength)
+    return mixed(weights, softmin(columns, strength))
 
 
 def nearest_costs(weights: Tensor, columns: Tensor) -> Tensor:
@@ -39,6 +39,7 @@ def mixed(weights: Tensor, columns: Tensor) -> Tensor:
     return torch.bmm(weights.unsqueeze(1), columns).squeeze(1)
 
 
-def _softmin(costs: Tensor, strength: float) -> Tensor:
+def softmin(costs: Tensor, strength: float) -> Tensor:
+    """Shares `softmax(−costs / strength)` along the last dimension."""
     # Subtracting the smallest cost changes no share, and keeps the quotients finite.
     return ((costs.amin(-1, keepdim=True) - costs) / max(strength, LEAST_SOFTENING)).softmax(-1)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from ctypes import byref
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from wassloss.native.library import Batch, Settings, library
 
 _NO_MEMORY = -1
+STRIP = 64  # WASSLOSS_STRIP of wassloss.h
 
 
 class Losses(NamedTuple):
@@ -71,6 +72,33 @@ def class_ids(
     return _losses("class_ids", settings, logits, ids, None, cost, tabulated)
 
 
+def sets(
+    settings: Settings,
+    logits: Tensor,
+    places: tuple[Tensor, Tensor],
+    members: Tensor | None,
+    cost: Tensor,
+    tabulated: bool,
+    ends: tuple[Tensor, Tensor] | None = None,
+    on_line: bool = False,
+) -> Losses:
+    """Losses of a set of labels per example, at the first to the last of its `places`, `(batch,)`.
+
+    The label at place p is `members[p]`, or p itself. Costs are those to the nearest label of each
+    set, `(batch, labels)`, or a table (`tabulated`): `ends`, `(batch,)` each, are the rows of costs
+    that hold for labels before a range, and for those after it; sets `on_line` list labels of a
+    line in its order, which is that of their numbers; for others the table is that of
+    :func:`strips`.
+    """
+    first, last, listed, before, after = (
+        None if x is None else _dense(x, torch.int64)
+        for x in (*places, members, *(ends or (None, None)))
+    )
+    count = logits.shape[1] if listed is None else len(listed)
+    of_sets = _address(last), _address(listed), count, _address(before), _address(after), on_line
+    return _losses("sets", settings, logits, cast(Tensor, first), None, cost, tabulated, of_sets)
+
+
 def sparse(
     settings: Settings,
     logits: Tensor,
@@ -110,6 +138,17 @@ def maximize(
     return Potentials(value, f, g, n_iterations, error)
 
 
+def strips(table: Tensor) -> Tensor:
+    """A table of costs `(labels, labels)` in strips `(strips, labels, STRIP)`, padded."""
+    labels = len(table)
+    padded = torch.nn.functional.pad(table, (0, -labels % STRIP))
+    return padded.reshape(labels, -1, STRIP).transpose(0, 1).contiguous()
+
+
+def _address(x: Tensor | None) -> int | None:
+    return None if x is None else x.data_ptr()
+
+
 def _dense(x: Tensor, dtype: torch.dtype) -> Tensor:
     return (x if x.dtype == dtype else x.to(dtype)).contiguous()
 
@@ -122,6 +161,7 @@ def _losses(
     weights: Tensor | None,
     cost: Tensor,
     tabulated: bool,
+    of_sets: tuple[Any, ...] = (),
 ) -> Losses:
     dtype, (count, labels) = logits.dtype, logits.shape
     logits, indices, cost = logits.contiguous(), _dense(indices, torch.int64), _dense(cost, dtype)
@@ -135,6 +175,7 @@ def _losses(
     batch = Batch(
         *(count, labels, support, logits.data_ptr(), indices.data_ptr(), where),
         *(cost.data_ptr(), tabulated, value.data_ptr(), gradient.data_ptr(), status.data_ptr()),
+        *(None, None, None, *of_sets),
     )
     return Losses(value, gradient, status, _run(name, dtype, settings, batch))
 
@@ -150,7 +191,7 @@ def _run(name: str, dtype: torch.dtype, settings: Settings, batch: Batch) -> int
 def _functions() -> dict[tuple[str, torch.dtype], Callable[..., int]]:
     """The passes, looked up once."""
     dtypes = {"f32": torch.float32, "f64": torch.float64}
-    names = "class_ids", "sparse", "maximize"
+    names = "class_ids", "sets", "sparse", "maximize"
     return {
         (name, dtype): getattr(library(), f"wassloss_{name}_{precision}")
         for name in names

@@ -9,6 +9,7 @@
 #include "class_ids.hpp"
 #include "maximize.hpp"
 #include "passes.hpp"
+#include "set.hpp"
 #include "sparse.hpp"
 
 namespace wassloss::WASSLOSS_ISA {
@@ -21,6 +22,24 @@ struct ClassIds {
       : scratch(room, batch) {}
   int row(const wassloss_settings& settings, const wassloss_batch& batch, int64_t b) {
     return batch.status[b] = uint8_t(class_id_row(settings, batch, b, scratch));
+  }
+};
+
+template <class T>
+struct Sets {
+  SetScratch<T> scratch;
+  int64_t last = 0, begin = 0, end = 0;  // examples whose costs are known
+  Sets(Room& room, const wassloss_settings&, const wassloss_batch& batch) : scratch(room, batch) {}
+  int row(const wassloss_settings& settings, const wassloss_batch& batch, int64_t b) {
+    T* nearest = scratch.nearest;
+    if (scratch.many(batch)) {
+      if (b >= end) {
+        begin = b, end = smaller(b + EXAMPLES_AT_ONCE, last);
+        costs_to_members(batch, begin, end, scratch);
+      }
+      nearest += (b - begin) * in_strips(batch.labels);
+    }
+    return batch.status[b] = uint8_t(set_row(settings, batch, b, nearest, scratch));
   }
 };
 
@@ -52,10 +71,18 @@ size_t bytes(const wassloss_settings& settings, const wassloss_batch& batch) {
 }
 
 template <class Rows>
+void announce(Rows&, int64_t) {}
+template <class T>
+void announce(Sets<T>& pass, int64_t last) {
+  pass.last = last;
+}
+
+template <class Rows>
 int rows(const wassloss_settings& settings, const wassloss_batch& batch, int64_t first,
          int64_t last, void* memory) {
   Room room(memory);
   Rows pass(room, settings, batch);
+  announce(pass, last);
   int worst = WASSLOSS_FINE;
   for (int64_t b = first; b < last; ++b) worst = larger(worst, pass.row(settings, batch, b));
   return worst;
@@ -87,6 +114,7 @@ void constants(double* values) {
 }  // namespace
 
 const Core core = {{pass<ClassIds<float>>(), pass<ClassIds<double>>()},
+                   {pass<Sets<float>>(), pass<Sets<double>>()},
                    {pass<Sparse<float>>(), pass<Sparse<double>>()},
                    {pass<Maximize<float>>(), pass<Maximize<double>>()},
                    {constants<float>, constants<double>}};

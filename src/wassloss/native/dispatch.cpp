@@ -71,6 +71,11 @@ int class_ids(int precision, const wassloss_settings* settings, const wassloss_b
   return spread(chosen().core->class_ids[precision], *settings, *batch, most);
 }
 
+int sets(int precision, const wassloss_settings* settings, const wassloss_batch* batch) {
+  const int64_t most = 1 + batch->examples * batch->labels / WORTH_PASSING;
+  return spread(chosen().core->sets[precision], *settings, *batch, most);
+}
+
 int sparse(int precision, const wassloss_settings* settings, const wassloss_batch* batch) {
   const bool one_pass = settings->gamma_y == 0 || settings->transport_weight == 0;
   const int64_t costs = batch->examples * batch->labels * batch->support;
@@ -94,6 +99,7 @@ int maximize(int precision, const wassloss_settings* settings, const wassloss_ba
     return wassloss::name(1, settings, batch);                                                \
   }
 WASSLOSS_FUNCTIONS(class_ids)
+WASSLOSS_FUNCTIONS(sets)
 WASSLOSS_FUNCTIONS(sparse)
 WASSLOSS_FUNCTIONS(maximize)
 

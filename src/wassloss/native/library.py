@@ -8,7 +8,7 @@ from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int
 from functools import cache
 from pathlib import Path
 
-ABI = 1  # WASSLOSS_ABI of wassloss.h, which the structures below match
+ABI = 2  # WASSLOSS_ABI of wassloss.h, which the structures below match
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 PATH = Path(__file__).with_name(f"_core{_SUFFIX}")
 
@@ -34,6 +34,8 @@ class Batch(Structure):
         ("tabulated", c_int32),
         *((name, c_void_p) for name in ("value", "gradient", "status")),
         *((name, c_void_p) for name in ("g", "n_iterations", "error")),
+        *(("last", c_void_p), ("members", c_void_p), ("places", c_int64)),
+        *(("before", c_void_p), ("after", c_void_p), ("on_line", c_int32)),
     ]
 
 
@@ -47,7 +49,7 @@ def library() -> ctypes.CDLL | None:
             return None
     except (OSError, AttributeError):
         return None
-    for name in ("class_ids", "sparse", "maximize"):
+    for name in ("class_ids", "sets", "sparse", "maximize"):
         for precision in ("f32", "f64"):
             function = getattr(found, f"wassloss_{name}_{precision}")
             function.argtypes = [POINTER(Settings), POINTER(Batch)]

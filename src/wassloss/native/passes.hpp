@@ -17,7 +17,7 @@ struct Pass {
 };
 
 struct Core {
-  Pass class_ids[2], sparse[2], maximize[2];  // in single and in double precision
+  Pass class_ids[2], sets[2], sparse[2], maximize[2];  // in single and in double precision
   void (*constants[2])(double*);
 };
 

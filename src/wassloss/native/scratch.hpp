@@ -22,6 +22,7 @@ class Room {
     return found;
   }
   size_t used() const { return used_; }
+  bool real() const { return memory_ != nullptr; }
 
  private:
   static constexpr size_t LINE = 64;

@@ -14,7 +14,7 @@
 #define WASSLOSS_API __attribute__((visibility("default")))
 #endif
 
-#define WASSLOSS_ABI 1
+#define WASSLOSS_ABI 2
 
 /* The status of an example, in increasing order of severity. */
 enum {
@@ -26,6 +26,8 @@ enum {
 
 /* Returned instead of the worst status if scratch memory cannot be allocated. */
 #define WASSLOSS_NO_MEMORY (-1)
+
+#define WASSLOSS_STRIP 64
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,7 +53,8 @@ typedef struct {
 typedef struct {
   int64_t examples, labels, support;
   const void* logits;     /* (examples, labels); log h for maximize */
-  const int64_t* indices; /* (examples, support), or class ids (examples) */
+  const int64_t* indices; /* (examples, support), or class ids (examples); for sets (examples), the
+                             first place of each */
   const void* weights;    /* (examples, support), 0 for padding; log y, or -inf, for maximize */
   const void* cost;       /* rows (any number, labels) */
   int32_t tabulated;      /* whether target j of example b has row indices[b, j], as always in
@@ -62,12 +65,26 @@ typedef struct {
   void* g;                /* (examples, support), the targets' potentials; 0 for padding */
   int64_t* n_iterations;  /* (examples) */
   void* error;            /* (examples), of the target's marginal, relative to the mass moved */
+  const int64_t* last;    /* (examples), for sets: the last place of each */
+  const int64_t* members; /* (places), for sets: the label at each place, or null if places are
+                             labels */
+  int64_t places;
+  /* How sets find the cost from each label to their nearest, with a table of costs: `before` and
+   * `after` (examples), for sets that are ranges in an order of the labels, say which row of costs
+   * holds for labels before the range, and which for those after it; with `on_line`, labels lie on
+   * a line in the order of their numbers, in which sets had better list theirs; else the table is
+   * cut into strips, (strips, labels, WASSLOSS_STRIP). Without a table, row b of the costs is that
+   * of set b. */
+  const int64_t *before, *after;
+  int32_t on_line;
 } wassloss_batch;
 
-/* Losses and gradients of targets that are one label, or a few with weights. These return the
- * worst status of the batch. */
+/* Losses and gradients of targets that are one label, a set of them, or a few with weights. These
+ * return the worst status of the batch. */
 WASSLOSS_API int wassloss_class_ids_f32(const wassloss_settings*, const wassloss_batch*);
 WASSLOSS_API int wassloss_class_ids_f64(const wassloss_settings*, const wassloss_batch*);
+WASSLOSS_API int wassloss_sets_f32(const wassloss_settings*, const wassloss_batch*);
+WASSLOSS_API int wassloss_sets_f64(const wassloss_settings*, const wassloss_batch*);
 WASSLOSS_API int wassloss_sparse_f32(const wassloss_settings*, const wassloss_batch*);
 WASSLOSS_API int wassloss_sparse_f64(const wassloss_settings*, const wassloss_batch*);
 

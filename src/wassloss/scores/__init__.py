@@ -23,6 +23,8 @@ an indicator, or weights    `(batch, labels)`: 0 and 1 as booleans, integers or 
 ``torch.sparse``,           the same, sparse
 ``scipy.sparse``
 SparseTarget                a few labels each, padded with zero weights
+SetTarget                   a set of labels, one of which is the true one; for ``accuracy``,
+                            ``top_k_cost``, ``negative_log_likelihood`` and ``hierarchical_fbeta``
 ==========================  ==================================================================
 
 Versions that accumulate over batches and processes are in :mod:`wassloss.scores.accumulators`.
@@ -48,6 +50,7 @@ from wassloss.scores.distributions import (
     kl_divergence,
     negative_log_likelihood,
 )
+from wassloss.scores.hierarchical import hierarchical_fbeta
 from wassloss.scores.ordinal import (
     average_mae,
     maximum_mae,
@@ -68,6 +71,7 @@ __all__ = [
     "cosine",
     "distance_at_k",
     "expected_calibration_error",
+    "hierarchical_fbeta",
     "intersection",
     "kl_divergence",
     "maximum_mae",

@@ -22,7 +22,8 @@ from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.inputs import checked_sample_weight
 from wassloss.losses.modules import LARGEST_TABLE
-from wassloss.targets import SparseTarget, Target, read_target
+from wassloss.sets import SetTarget
+from wassloss.targets import ReadSets, SparseTarget, Target, padded, read_form, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
@@ -83,13 +84,29 @@ def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
     return torch.from_numpy(np.array(array, dtype=native, order="C")).to(device)
 
 
-def read_labels(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> SparseTarget:
-    """Read a target of any form as labels and weights, both `(batch, support)`."""
+def read_labels(
+    target: AnyTarget, scores: Tensor, *, allow_empty: bool = False, sets: bool = False
+) -> SparseTarget:
+    """Read a target of any form as labels and weights, both `(batch, support)`.
+
+    The labels of a set, if `sets` are taken, have weight 1 each.
+    """
     batch, labels = scores.shape
+    if sets and isinstance(target, SetTarget):
+        rows, named = read_sets(target, scores).nonzero(as_tuple=True)
+        return padded(rows, named, scores.new_ones(len(rows)), batch)
     form = as_target(target, scores)
     read, _ = read_target(form, labels, torch.Size([batch]), scores, allow_empty=allow_empty)
     _check_sums(read.weights, "target")
     return SparseTarget(read.indices.expand_as(read.weights), read.weights)
+
+
+def read_sets(target: SetTarget, scores: Tensor) -> Tensor:
+    """Which labels each set holds, `(batch, labels)`."""
+    batch, labels = scores.shape
+    read = read_form(target, labels, torch.Size([batch]), scores)
+    checked, _, _ = cast(ReadSets, read).checked(labels)
+    return checked.allowed(labels)
 
 
 def _check_sums(weights: Tensor, name: str) -> None:
@@ -102,14 +119,22 @@ def _check_sums(weights: Tensor, name: str) -> None:
         )
 
 
-def read_weights(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> Tensor:
-    """The target's weights as a matrix `(batch, labels)`."""
-    return read_labels(target, scores, allow_empty=allow_empty).dense(scores.shape[1])
+def read_weights(
+    target: AnyTarget, scores: Tensor, *, allow_empty: bool = False, sets: bool = False
+) -> Tensor:
+    """The target's weights as a matrix `(batch, labels)`; arguments as in :func:`read_labels`."""
+    read = read_labels(target, scores, allow_empty=allow_empty, sets=sets)
+    return read.dense(scores.shape[1])
 
 
 def as_target(target: AnyTarget, scores: Tensor) -> Target:
     """Convert a target of any form to one of those of :mod:`wassloss.targets`."""
     device = scores.device
+    if isinstance(target, SetTarget):
+        raise TypeError(
+            "target must be class ids or weights, got a SetTarget: only accuracy, top_k_cost, "
+            "negative_log_likelihood and hierarchical_fbeta judge by sets of labels"
+        )
     if isinstance(target, SparseTarget):
         return target
     if sparse.issparse(target):

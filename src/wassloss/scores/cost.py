@@ -35,8 +35,9 @@ def top_k_cost(
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
     with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \ldots` and the true labels
-    :math:`\kappa_j`. A sequence such as ``k=range(1, 21)`` gives the whole curve at the cost of its
-    last point: `batch × k × s` distances for s true labels.
+    :math:`\kappa_j`. For sets of labels and ``k=1`` it is the distance to the set. A sequence such
+    as ``k=range(1, 21)`` gives the whole curve at the cost of its last point: `batch × k × s`
+    distances for s true labels.
 
     >>> import wassloss as wl
     >>> scores = [[0.1, 0.6, 0.0, 0.3]]  # 1, then 3, 0, 2
@@ -131,7 +132,7 @@ def _curve(
     Costs are `(batch, k, support)`, and the true labels' weights `(batch, 1, support)`.
     """
     largest = max(inputs.read_ks(k, x.shape[1]))
-    truth = inputs.read_labels(target, x)
+    truth = inputs.read_labels(target, x, sets=to_truth is _nearest)
     pairs = truth.indices.numel() * largest
     metric = inputs.tabulated(inputs.with_distance(metric), pairs)
     guesses = top(x, largest)

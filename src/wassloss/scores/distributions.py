@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.scores._inputs import AnyTarget, shares
+from wassloss.scores._inputs import AnyTarget, read_sets, shares
 from wassloss.scores._score import Mean, Predictions, Score, Weights
 from wassloss.scores.ranking import accuracy
+from wassloss.sets import SetTarget
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -99,11 +100,15 @@ def negative_log_likelihood(
 ) -> Any:
     r"""The negative log-likelihood of the truth, :math:`-\sum_j y_j \log h_j`.
 
-    Infinite if a true label has probability 0; scikit-learn's `log_loss` clips instead.
+    For a set S of labels it is :math:`-\log \sum_{j \in S} h_j`. Infinite if a true label has
+    probability 0; scikit-learn's `log_loss` clips instead.
 
     >>> negative_log_likelihood([[0.5, 0.5], [0.0, 1.0]], [0, 1])
     0.3466
     """
+    if isinstance(target, SetTarget):
+        allowed, total = read_sets(target, probabilities), probabilities.sum(1)
+        return -(probabilities.where(allowed, 0.0).sum(1) / total).log()
     h, y = shares(probabilities, target)
     return -torch.xlogy(y, h).sum(1)
 

@@ -22,13 +22,13 @@ def accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> An
 
     .. math:: [\, y_{\hat\kappa} = \max_j y_j \,], \qquad \hat\kappa = \arg\max_j \text{scores}_j
 
-    For class ids: whether it is the class. For several labels of weight 1: whether it is one of
-    them.
+    For class ids: whether it is the class. For several labels of weight 1, or a set of labels:
+    whether it is one of them.
 
     >>> accuracy([[0.1, 0.9], [0.8, 0.2]], [1, 1])
     0.5
     """
-    weights = read_weights(target, scores)
+    weights = read_weights(target, scores, sets=True)
     right = weights.gather(1, top(scores, 1)).squeeze(1) == weights.amax(1)
     return right.to(scores.dtype)
 

@@ -193,23 +193,23 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
     def __init__(self, tree: Tree, *, alpha: float = 0.1, reduction: str = "mean") -> None:
         if not isinstance(tree, Tree):
             raise TypeError(f"tree must be a Tree, got {type(tree).__name__}")
-        if bool(torch.isin(tree.label_position, tree.parents).any()):
+        if bool(torch.isin(tree.label_position, tree.parent_position).any()):
             raise ValueError(
                 "tree must have labels only at leaves, got a label with nodes below it"
             )
         super().__init__(tree.size, reduction=reduction)
         self.alpha = check_strength("alpha", alpha)
-        nodes = torch.arange(len(tree.parents), device=tree.device).unsqueeze(1)
+        nodes = torch.arange(len(tree.parent_position), device=tree.device).unsqueeze(1)
         within = tree.label_position >= nodes
         below = within & (tree.label_position < tree.subtree_end.unsqueeze(1))
         depth = [-1]  # of each node's parent, in preorder
-        for parent in tree.parents.tolist()[1:]:
+        for parent in tree.parent_position.tolist()[1:]:
             depth.append(depth[parent] + 1)
         weight = torch.exp(-self.alpha * torch.tensor(depth, dtype=torch.float64))
         weight[0] = 0  # the root has no alternatives
         self.register_buffer("below", below.double(), persistent=False)
         self.register_buffer("choice", weight.to(below.device), persistent=False)
-        self.register_buffer("parents", tree.parents.clamp(min=0), persistent=False)
+        self.register_buffer("parents", tree.parent_position.clamp(min=0), persistent=False)
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = dense_shares(target, self.labels, logits).double()

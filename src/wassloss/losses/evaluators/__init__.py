@@ -9,8 +9,9 @@ from wassloss.losses.evaluators.base import Evaluator
 from wassloss.losses.evaluators.composed import ComposedEvaluator
 from wassloss.losses.evaluators.dense_graphs import DenseGraphEvaluator
 from wassloss.losses.evaluators.native import NativeEvaluator
+from wassloss.losses.evaluators.native_sets import NativeSetEvaluator
 from wassloss.losses.evaluators.triton import TritonEvaluator
 
 EVALUATORS: list[type[Evaluator]] = [
-    NativeEvaluator, TritonEvaluator, DenseGraphEvaluator, ComposedEvaluator,
+    NativeEvaluator, NativeSetEvaluator, TritonEvaluator, DenseGraphEvaluator, ComposedEvaluator,
 ]  # fmt: skip

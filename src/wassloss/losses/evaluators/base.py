@@ -14,7 +14,7 @@ from wassloss._memory import largest_columns, pieces
 from wassloss.kernels.status import IGNORED
 from wassloss.losses.inputs import mass_tolerance
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import Kind, ReadTarget
+from wassloss.targets import Kind, ReadSets, ReadTarget
 from wassloss.transport.precision import needs_double, tolerance
 
 _mass_tolerance = cache(mass_tolerance)
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     """What a loss is evaluated on."""
 
     x: Tensor  # (batch, labels), in single precision at least: logits, or logs of masses
-    target: ReadTarget  # only its form has been checked
+    target: ReadTarget | ReadSets  # only its form has been checked
     # A count to which a CUDA graph adds, at each replay, the examples that went wrong.
     unsolved: Tensor | None = None
     # Whether logits that overflowed are a loss of NaN rather than an error.
@@ -132,6 +132,8 @@ class CompiledEvaluator(Evaluator):
         return usual and not any(s and _checks.inverse_overflows(s, dtype) for s in strengths)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
+        if isinstance(batch.target, ReadSets):  # which have evaluators of their own
+            return None
         x, (indices, weights) = batch.x, batch.target
         learned = self.spec.metric.requires_grad or (weights is not None and weights.requires_grad)
         if learned or not len(x) or not _checks.has_memory(x) or not self.takes(batch):
@@ -177,7 +179,7 @@ class CompiledEvaluator(Evaluator):
 
         width = named.shape[1] * metric.size
         parts = [found(part) for part in pieces(len(x), width, largest_columns(x.device))]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        return joined(parts)
 
     def _iterates(self) -> bool:
         fixed = self.spec.options.scaling_iterations is not None
@@ -196,8 +198,10 @@ class CompiledEvaluator(Evaluator):
         return torch.float64 if double else self.dtype
 
 
-def _joined(parts: list[Evaluation]) -> Evaluation:
+def joined(parts: list[Evaluation]) -> Evaluation:
     """Concatenate the evaluations of consecutive pieces."""
+    if len(parts) == 1:
+        return parts[0]
     value, gradient, status = (
         torch.cat([getattr(part, name) for part in parts])
         for name in ("value", "gradient", "status")

@@ -11,13 +11,16 @@ import math
 import torch
 from torch import Tensor
 
+from wassloss._checks import marked
 from wassloss.kernels.status import FINE, IGNORED
 from wassloss.losses import inputs
+from wassloss.losses.autograd import independent_of
 from wassloss.losses.evaluators.base import Batch, Evaluation, Evaluator
+from wassloss.losses.set_loss import set_loss
 from wassloss.losses.softened import softened
 from wassloss.losses.spec import LossSpec
 from wassloss.losses.transport_cost import transport_cost
-from wassloss.targets import Kind, SparseTarget
+from wassloss.targets import Kind, ReadSets, SparseTarget
 from wassloss.transport.precision import smallest_mass
 
 
@@ -32,8 +35,12 @@ class ComposedEvaluator(Evaluator):
         # Mixed precision is for networks: half precision has too few digits for a loss.
         with torch.autocast(batch.x.device.type, enabled=False):
             x, target, counts, overflowed = _checked(batch, self.spec)
-            of = self._of_masses if self.spec.unnormalized else self._of_logits
-            value = of(x, target, batch)
+            if isinstance(target, ReadSets):
+                value = set_loss(x, target, self.spec)
+            elif self.spec.unnormalized:
+                value = self._of_masses(x, target, batch)
+            else:
+                value = self._of_logits(x, target, batch)
         if overflowed is not None:  # NaN, in their gradient too
             lost = batch.x.where(overflowed.unsqueeze(1), 0.0).sum(1) * math.nan
             value = torch.where(overflowed, lost, value)
@@ -55,8 +62,7 @@ class ComposedEvaluator(Evaluator):
             marks = inputs.check_equal_mass(mass, torch.ones_like(mass), tolerance)
             target = target.marked(marks)
         log_h = logits.log_softmax(1)
-        # Independent of the logits, which autograd has to know too.
-        value = (0.0 * log_h.masked_fill(log_h == -math.inf, 0.0)).sum(1)
+        value = independent_of(log_h)
         if spec.transport_weight:
             cost = transport_cost(log_h, target, spec, unsolved=batch.unsolved)
             value = cost if spec.transport_weight == 1 else spec.transport_weight * cost
@@ -80,19 +86,26 @@ class ComposedEvaluator(Evaluator):
 
 def _checked(
     batch: Batch, spec: LossSpec
-) -> tuple[Tensor, SparseTarget, Tensor | None, Tensor | None]:
+) -> tuple[Tensor, SparseTarget | ReadSets, Tensor | None, Tensor | None]:
     """Check the values of predictions and targets; which examples count, and which overflowed.
 
     The last two are masks `(batch,)`, or None for all and none.
     """
     x, overflowed = batch.x, None
-    target, counts = batch.target.checked(spec.metric.size, x.dtype, spec.ignore_index)
+    target: SparseTarget | ReadSets
+    own_marks: Tensor | None = None
+    if isinstance(batch.target, ReadSets):
+        target, counts, own_marks = batch.target.checked(spec.metric.size, spec.ignore_index)
+    else:
+        target, counts = batch.target.checked(spec.metric.size, x.dtype, spec.ignore_index)
     if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
         x = x.masked_fill(~counts.unsqueeze(1), 0.0)
     if batch.may_overflow:
         overflowed = inputs.invalid_logits(x.detach())
         x = x.masked_fill(overflowed.unsqueeze(1), 0.0)
     marks = inputs.check_logits(x.detach(), spec.name_of_prediction)
+    if isinstance(target, ReadSets):  # which have no weights to mark
+        return marked(marked(x, marks), own_marks), target, counts, overflowed
     return x, target.marked(marks), counts, overflowed
 
 

@@ -52,7 +52,7 @@ class DenseGraphEvaluator(Evaluator):
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
         usual = spec.options.solver is None and not spec.debiased and not spec.unnormalized
-        plain = usual and kind is not Kind.CLASS_IDS and spec.transport_weight == 1
+        plain = usual and kind in (Kind.SPARSE, Kind.DENSE) and spec.transport_weight == 1
         return plain and launch.triton_available(device)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
@@ -67,7 +67,10 @@ class DenseGraphEvaluator(Evaluator):
         # Cached tensors must not be in inference mode, nor products in half precision.
         off = torch.autocast(x.device.type, enabled=False)
         with torch.inference_mode(False), torch.no_grad(), off:
-            given = x.detach().to(wide), _all_weights(batch.target, self.dtype, self.spec)
+            given = (
+                x.detach().to(wide),
+                _all_weights(cast(ReadTarget, batch.target), self.dtype, self.spec),
+            )
             may_differ = mass_tolerance(self.dtype, weights.dtype)
             value, gradient, status, worst = self._passed(*given, may_differ)
         if batch.unsolved is not None and not _checks.can_read_values():

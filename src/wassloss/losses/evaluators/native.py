@@ -32,7 +32,7 @@ class NativeEvaluator(CompiledEvaluator):
 
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
-        if device.type != "cpu" or not native.available():
+        if device.type != "cpu" or not native.available() or kind is Kind.SETS:
             return False
         fixed = spec.options.scaling_iterations is not None
         if kind is Kind.CLASS_IDS:
@@ -47,7 +47,9 @@ class NativeEvaluator(CompiledEvaluator):
         return compiled and few and super().serves(spec, device, dtype, kind)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
-        if self.kind is Kind.DENSE:  # each example lists all labels, in its own order
+        if self.kind is Kind.DENSE and isinstance(
+            batch.target, ReadTarget
+        ):  # each example lists all labels, in its own order
             indices, weights = batch.target.indices, cast(Tensor, batch.target.weights)
             batch = batch._replace(target=ReadTarget(indices.expand(weights.shape), weights))
         return super().__call__(batch)
@@ -67,21 +69,29 @@ class NativeEvaluator(CompiledEvaluator):
     def _settings_for(self, mass_tolerance: float, threads: int) -> Settings:
         found = self._settings.get((mass_tolerance, threads))
         if found is None:
-            spec = self.spec
-            found = self._settings[mass_tolerance, threads] = settings_of(
-                spec.objective,
-                self.tol,
-                spec.options.budget(Newton.max_iterations),
-                fixed=spec.options.scaling_iterations is not None,
-                transport_weight=spec.transport_weight,
-                kl_weight=spec.kl_weight,
-                per_softening=spec.per_softening,
-                ignore_index=spec.ignore_index,
-                normalize=spec.normalize_target,
-                mass_tolerance=mass_tolerance,
-                threads=threads,
+            found = self._settings[mass_tolerance, threads] = loss_settings(
+                self.spec, tol=self.tol, mass_tolerance=mass_tolerance, threads=threads
             )
         return found
+
+
+def loss_settings(
+    spec: LossSpec, *, threads: int, tol: float = 0.0, mass_tolerance: float = 0.0
+) -> Settings:
+    """The settings of a loss for the compiled core."""
+    return settings_of(
+        spec.objective,
+        tol,
+        spec.options.budget(Newton.max_iterations),
+        fixed=spec.options.scaling_iterations is not None,
+        transport_weight=spec.transport_weight,
+        kl_weight=spec.kl_weight,
+        per_softening=spec.per_softening,
+        ignore_index=spec.ignore_index,
+        normalize=spec.normalize_target,
+        mass_tolerance=mass_tolerance,
+        threads=threads,
+    )
 
 
 def _most_labels(spec: LossSpec) -> int:

@@ -37,7 +37,8 @@ class TritonEvaluator(CompiledEvaluator):
             compiled = spec.options.scaling_iterations is None
         else:
             compiled = spec.objective.balanced and not spec.objective.exact
-        return kind is not Kind.DENSE and compiled and super().serves(spec, device, dtype, kind)
+        listed = kind in (Kind.CLASS_IDS, Kind.SPARSE)
+        return listed and compiled and super().serves(spec, device, dtype, kind)
 
     def takes(self, batch: Batch) -> bool:
         weights = batch.target.weights
