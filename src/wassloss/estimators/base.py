@@ -256,9 +256,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         """Checked examples as a model takes them, on its device."""
         features = model_features(X, self.scaler_, dtype)
         check_squares(features)
-        if isinstance(target, SparseTarget):
-            target = target.to(dtype)
-        elif isinstance(target, Tensor) and target.is_floating_point():
+        if isinstance(target, SparseTarget) or (
+            isinstance(target, Tensor) and target.is_floating_point()
+        ):
             target = target.to(dtype)
         share = None if weight is None else torch.from_numpy(weight / weight.mean()).to(dtype)
         return Examples(features, target, share).to(self._device())
