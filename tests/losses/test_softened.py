@@ -157,9 +157,10 @@ def test_large_logits_do_not_cancel() -> None:
     logits, ids = torch.tensor([[1e4, -0.5], [0.25, 1e4]]), torch.tensor([0, 1])
     metric = wl.ground.Ordinal(2)
     keywords = {"kl_weight": 1.0, "softening": 0.1, "transport_weight": 0.0, "reduction": "none"}
-    found = wl.WassersteinLoss(metric, **keywords)(logits, ids)
-    exact = wl.WassersteinLoss(metric, **keywords)(logits.double(), ids)
-    torch.testing.assert_close(found, exact.float())
+    for target in (ids, wl.SetTarget.from_ranges(ids, ids)):
+        found = wl.WassersteinLoss(metric, **keywords)(logits, target)
+        exact = wl.WassersteinLoss(metric, **keywords)(logits.double(), target)
+        torch.testing.assert_close(found, exact.float())
 
 
 def test_without_transport_or_softening_it_is_cross_entropy() -> None:

@@ -160,20 +160,21 @@ double log_mass(const Members& set, const T* x, double log_total, T* __restrict 
 // gradient. `part` is what they have on S, which it may share freely.
 template <class T>
 double softened_kl_to_set(const Members& set, const wassloss_settings& settings, int64_t labels,
-                          const T* nearest, const T* x, double log_total, double log_inside,
+                          const T* nearest, const T* x, const Exponents& found, double log_inside,
                           T* __restrict logs, T* __restrict powers, T* __restrict gradient,
                           double* part) {
   const double total = soften(labels, nearest, settings.per_softening, logs, powers);
   const double inside = set.sum_over<T>([=](int64_t j) WASSLOSS_INLINED { return powers[j]; });
   set.each_label([=](int64_t j) WASSLOSS_INLINED { powers[j] = T(0); });
   const T low = T(Precision<T>::lowest_log_mass), share = T(settings.kl_weight / total);
+  const T largest = T(found.largest);  // subtracted first: large logits would cancel in the sum
   const double apart = sum<T>(labels, [=](int64_t i) WASSLOSS_INLINED {
     const T v = logs[i], e = powers[i];
     gradient[i] -= share * e;
-    return e * ((v < low ? low : v) - x[i]);
+    return e * ((v < low ? low : v) - (x[i] - largest));
   });
   *part = inside / total;
-  return apart / total + (1 - *part) * (log_total - ::log(total)) +
+  return apart / total + (1 - *part) * (::log(found.total) - ::log(total)) +
          *part * (::log(*part) - log_inside);
 }
 
@@ -227,7 +228,7 @@ int set_row(const wassloss_settings& settings, const wassloss_batch& batch, int6
     double mass, part = 1;  // of the target on S
     const double inside = log_mass(set, x, log_total, h, &mass);
     if (settings.per_softening > 0)
-      loss += kl * softened_kl_to_set(set, settings, labels, nearest, x, log_total, inside, log_h,
+      loss += kl * softened_kl_to_set(set, settings, labels, nearest, x, found, inside, log_h,
                                       scratch.powers, gradient, &part);
     else
       loss -= kl * inside;
