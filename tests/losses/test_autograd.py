@@ -158,7 +158,6 @@ def test_functional_gradients_are_the_same() -> None:
     torch.testing.assert_close(torch.func.grad(loss_fn)(logits.detach(), y), expected)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("argument", [0, 1], ids=["logits", "target"])
 def test_forward_mode_is_refused(argument: int) -> None:
     logits, y = data()
