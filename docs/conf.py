@@ -128,6 +128,10 @@ def _mathml(as_block):
 
 # Pages that stand below another one in the navigation.
 _BELOW = {
+    "developers/index": [
+        f"developers/{name}"
+        for name in ("architecture", "robustness", "goals", "dependencies", "history")
+    ],
     "data": ["datasheets/clipart", "datasheets/definitions", "tags"],
     "results/README": ["results/NOTES"],
     "benchmarks/README": sorted(
