@@ -21,7 +21,7 @@ import summaries  # noqa: E402
 
 PAGES = (
     HERE / "benchmarks" / "README.md",
-    HERE / "developers" / "goals.md",
+    HERE / "developers" / "performance.md",
     HERE / "performance.md",
 )
 MARK = re.compile(

@@ -130,9 +130,17 @@ def _mathml(as_block):
 _BELOW = {
     "developers/index": [
         f"developers/{name}"
-        for name in ("architecture", "robustness", "goals", "dependencies", "history")
+        for name in (
+            "architecture",
+            "robustness",
+            "performance",
+            "experiment-data",
+            "tagged-photographs",
+            "dependencies",
+            "history",
+        )
     ],
-    "data": ["datasheets/clipart", "datasheets/definitions", "tags"],
+    "data": ["datasheets/clipart", "datasheets/definitions"],
     "results/README": ["results/NOTES"],
     "benchmarks/README": sorted(
         f"benchmarks/{page.stem}"
