@@ -51,7 +51,7 @@ nitpick_ignore_regex = [
     # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
     # Private modules that docstrings mention.
-    ("py:.*", r"wassloss\.(training\.batches|scores\.differences|app).*"),
+    ("py:.*", r"wassloss\.(scores\.differences|app).*"),
     ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport)\..*"),
 ]
 
