@@ -19,7 +19,11 @@ sys.path.insert(0, str(HERE.parent / "benchmarks"))
 
 import summaries  # noqa: E402
 
-PAGES = (HERE / "benchmarks" / "README.md", HERE / "performance.md")
+PAGES = (
+    HERE / "benchmarks" / "README.md",
+    HERE / "developers" / "performance.md",
+    HERE / "performance.md",
+)
 MARK = re.compile(
     r"(<!-- made by docs/benchmark_tables\.py: (?P<table>\w+) (?P<files>[\w, -]+?) -->\n)"
     r".*?(?=<!-- end -->)",
@@ -93,7 +97,7 @@ def main() -> int:
 
 
 def below_of(page: Path) -> str:
-    return "" if page.parent.name == "benchmarks" else "benchmarks/"
+    return {"benchmarks": "", "developers": "../benchmarks/"}.get(page.parent.name, "benchmarks/")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ nitpick_ignore_regex = [
     # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
     # Private modules that docstrings mention.
-    ("py:.*", r"wassloss\.(training\.batches|scores\.differences|app).*"),
+    ("py:.*", r"wassloss\.(scores\.differences|app).*"),
     ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport)\..*"),
 ]
 
@@ -128,7 +128,19 @@ def _mathml(as_block):
 
 # Pages that stand below another one in the navigation.
 _BELOW = {
-    "data": ["datasheets/clipart", "datasheets/definitions", "tags"],
+    "developers/index": [
+        f"developers/{name}"
+        for name in (
+            "architecture",
+            "robustness",
+            "performance",
+            "experiment-data",
+            "tagged-photographs",
+            "dependencies",
+            "history",
+        )
+    ],
+    "data": ["datasheets/clipart", "datasheets/definitions"],
     "results/README": ["results/NOTES"],
     "benchmarks/README": sorted(
         f"benchmarks/{page.stem}"

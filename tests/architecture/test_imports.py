@@ -13,8 +13,8 @@ from tests.architecture.public import not_public, running
 
 SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 
-# From the bottom up, as in docs/architecture.md: a package imports only packages above it in this
-# list.
+# From the bottom up, as in docs/developers/architecture.md: a package imports only packages above
+# it in this list.
 ROOMS = (
     "files",
     "_memory",

@@ -1,4 +1,7 @@
-"""`python -m tests.fuzz`: thousands of random calls, checked in three ways; see docs/abuse.md."""
+"""Thousands of random calls, checked in three ways: `python -m tests.fuzz`.
+
+docs/developers/robustness.md describes them.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_users_choose_from_few_extras(project: dict) -> None:
 
 
 def test_every_dependency_has_a_reason(project: dict) -> None:
-    page = (ROOT / "docs/dependencies.md").read_text().lower()
+    page = (ROOT / "docs/developers/dependencies.md").read_text().lower()
     listed = {"the core": project["dependencies"], **project["optional-dependencies"]}
     for where, needs in (listed | pyproject()["dependency-groups"]).items():
         for need in needs:

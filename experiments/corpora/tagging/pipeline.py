@@ -52,7 +52,9 @@ def yfcc_tags(
     block_bytes: int = 8 << 20,
     save_seconds: float = 2.0,
 ) -> TagSample:
-    """Choose tags and photos from YFCC100M's metadata as the paper did: docs/tags.md.
+    """Choose tags and photos from YFCC100M's metadata as the paper did.
+
+    docs/developers/tagged-photographs.md describes the steps.
 
     The metadata are read twice. The first pass counts how many photos have each word of WordNet
     as a tag; from these counts the tags are chosen. The second draws photos that have one of them.
