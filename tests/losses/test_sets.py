@@ -306,7 +306,7 @@ def test_many_labels_without_a_table(evaluators: str) -> None:
 )
 def test_what_has_no_meaning_for_sets_is_refused_by_name(loss: Any, name: str) -> None:
     for _ in range(2):  # also once evaluators have been chosen
-        with pytest.raises(ValueError, match=f"{name} must be .* where the target is a SetTarget"):
+        with pytest.raises(ValueError, match=f"{name} must be .* if the target is a SetTarget"):
             loss(some_logits(1), wl.SetTarget([[0, 1]]))
 
 
