@@ -33,11 +33,11 @@ def hierarchical_fbeta(
         P = \frac{|A(\hat\kappa) \cap A(\kappa)|}{|A(\hat\kappa)|}, \qquad
         R = \frac{|A(\hat\kappa) \cap A(\kappa)|}{|A(\kappa)|}
 
-    (Kiritchenko et al., 2006) with the nodes :math:`A` from the root, which is left out, down to a
-    label and itself. ``beta=0`` is the hierarchical precision :math:`P`, ``beta=inf`` the
-    hierarchical recall :math:`R`. Where the truth is a set of labels, :math:`\kappa` is the lowest
-    node above all of them, and the guess is cut off at its depth: "a dog" is right if "some animal"
-    is all that is known. The metric is a :class:`~wassloss.ground.Tree`.
+    (Kiritchenko et al., 2006) with the nodes :math:`A` on the path from the root, exclusive, to a
+    label, inclusive. ``beta=0`` is the hierarchical precision :math:`P`, ``beta=inf`` the
+    hierarchical recall :math:`R`. If the target is a set of labels, :math:`\kappa` is their lowest
+    common ancestor, and the guess is truncated to its depth: "dog" is right if the target is
+    "animal". The metric is a :class:`~wassloss.ground.Tree`.
 
     >>> import wassloss as wl
     >>> tree = wl.ground.Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])
