@@ -344,7 +344,9 @@ def test_bad_rows_are_named() -> None:
     decide = Guarantee(LINE)
     with pytest.raises(ValueError, match=r"must be fitted first"):
         decide(p)
-    with pytest.raises(ValueError, match=r"at least 89 rows for distance=0\.1, as the largest"):
+    with pytest.raises(
+        ValueError, match=r"at least 89 rows for distance=0\.1, because the largest"
+    ):
         Guarantee(LINE, distance=0.1).fit(p, y)
     with pytest.raises(ValueError, match=r"at least 1 rows for distance=99"):
         Guarantee(LINE, distance=99).fit(p[:0], y[:0])

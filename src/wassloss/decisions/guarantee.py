@@ -201,9 +201,9 @@ class Guarantee:
         needed = max(1, int(np.ceil(most / limit - 1 - 1e-9)))
         if len(truth) < needed:
             raise ValueError(
-                f"y must have at least {needed} rows{where} for distance={limit:g}, as the largest "
-                f"distance is {most:g}, got {len(truth)}; calibrate on more rows, or promise a "
-                "larger distance"
+                f"y must have at least {needed} rows{where} for distance={limit:g}, because the "
+                f"largest distance is {most:g}, got {len(truth)}; calibrate on more rows, or "
+                "promise a larger distance"
             )
         steps, falls, core = falling_distances(before, truth, distance)
         found = distance_threshold(steps, falls, core, limit, most)

@@ -96,7 +96,7 @@ def _costs_by_row(metric: Any) -> Tensor | None:
     costs = metric.detach() if isinstance(metric, Tensor) else torch.from_numpy(np.array(metric))
     costs = costs.double()
     if not costs.isfinite().all():
-        raise ValueError("metric, as the costs of each row, must be finite")
+        raise ValueError("metric, as costs per row, must be finite")
     return costs
 
 
@@ -104,7 +104,7 @@ def _with_costs(probabilities: Numbers, costs: Tensor) -> tuple[Tensor, Tensor]:
     p = inputs.read_probabilities(probabilities).double()
     if (costs.shape[0], costs.shape[2]) != tuple(p.shape):
         raise ValueError(
-            f"metric, as the costs of each row, must have shape ({p.shape[0]}, answers, "
+            f"metric, as costs per row, must have shape ({p.shape[0]}, answers, "
             f"{p.shape[1]}), got {tuple(costs.shape)}"
         )
     return p, costs.to(p.device)

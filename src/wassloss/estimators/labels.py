@@ -129,9 +129,9 @@ def _matched(
         names = np.array(ground.labels)
         if not all(isinstance(name, str) for name in found.tolist()):
             raise ValueError(
-                f"y must hold names, as the ground metric has labels ({names.tolist()[0]!r}, …), "
-                f"got {found.tolist()[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or "
-                f"classes=[...]{_numbered(found)}"
+                "y must hold names, because the ground metric has labels "
+                f"({names.tolist()[0]!r}, …), got {found.tolist()[0]!r}; for ids, pass "
+                f"y = np.array(metric.labels)[ids], or classes=[...]{_numbered(found)}"
             )
         _check_known(found, names, "the ground metric's labels", ground)
         return ground, names.astype(found.dtype) if found.dtype == object else names
