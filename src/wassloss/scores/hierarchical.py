@@ -1,4 +1,4 @@
-"""How much of the way down a tree is right."""
+"""Hierarchical precision, recall and F-score in a tree."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def hierarchical_fbeta(
     levels = torch.arange(paths.shape[1], device=paths.device)
     guess = guess.where(levels < depth.unsqueeze(1), -1)
     common = ((guess == true) & (true >= 0)).sum(1).to(scores.dtype)
-    # At the root there is nothing to be wrong about.
+    # At the root, every guess is right.
     precision = torch.where(depth > 0, common / (guess >= 0).sum(1).clamp(min=1), 1.0)
     recall = torch.where(depth > 0, common / depth.clamp(min=1), 1.0)
     if beta == float("inf"):
@@ -73,7 +73,7 @@ def hierarchical_fbeta(
 
 
 def _paths(tree: Tree) -> Tensor:
-    """The nodes on the way down to each, the root left out and −1 at the end, `(nodes, levels)`."""
+    """The path from the root, exclusive, to each node, padded with −1, `(nodes, levels)`."""
     above = tree.parent_position.clone()
     above[0] = 0
     node = torch.arange(len(above), device=above.device)
@@ -83,7 +83,7 @@ def _paths(tree: Tree) -> Tensor:
         node = above[node]
     if not up:
         return node.new_full((len(node), 1), -1)
-    listed = torch.stack(up, 1)  # from the node up, 0 beyond the top
+    listed = torch.stack(up, 1)  # from the node up, padded with the root, 0
     depth = (listed > 0).sum(1, keepdim=True)
     place = torch.arange(len(up), device=above.device)
     down = listed.gather(1, (depth - 1 - place).clamp(min=0))
