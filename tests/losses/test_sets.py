@@ -322,7 +322,10 @@ def test_what_has_no_meaning_for_sets_is_refused_by_name(loss: Any, name: str) -
         (wl.SetTarget.from_ranges([-1, 1], [2, 2]), "got -1 in example 0"),
         (wl.SetTarget([[0], [1, 1]]), r"each label once per example, got \[1, 1\] in example 1"),
         (wl.SetTarget([[0], [1], [2]]), r"sets of shape \(2,\)"),
-        (wl.SetTarget.from_ranges([0, 1], [2, 2], [4, 3]), r"ranges within its 2 members.*got 0\.\.2"),
+        (
+            wl.SetTarget.from_ranges([0, 1], [2, 2], [4, 3]),
+            r"ranges within its 2 members.*got 0\.\.2",
+        ),
     ],
 )
 def test_bad_sets(target: wl.SetTarget, message: str, evaluators: str) -> None:
