@@ -80,7 +80,7 @@ PREDICTION: dict[str, Mistake] = {
     "all logits -inf": (
         lambda: loss(LOGITS - INF),
         ValueError,
-        "logits must leave some label possible, got all -inf in example 0",
+        "logits must leave at least one label possible, got all -inf in example 0",
     ),
     "NaN in log_h": (
         lambda: relaxed(broken(LOGITS, NAN)),
@@ -464,7 +464,7 @@ SETTINGS: dict[str, Mistake] = {
     "epsilon 0 and gamma": (
         lambda: w(gamma=1.0),
         ValueError,
-        r"epsilon must be positive where gamma is finite, got epsilon=0 and gamma=\(1.0, 1.0\)",
+        r"epsilon must be positive if gamma is finite, got epsilon=0 and gamma=\(1.0, 1.0\)",
     ),
     "gamma 0": (
         lambda: w(epsilon=0.1, gamma=0.0),
@@ -516,12 +516,12 @@ SETTINGS: dict[str, Mistake] = {
     "debiased and gamma": (
         lambda: w(epsilon=0.1, gamma=1.0, debiased=True),
         ValueError,
-        "gamma must be infinite where debiased=True, got gamma=",
+        "gamma must be infinite if debiased=True, got gamma=",
     ),
     "debiased solve": (
         lambda: wl.solve(H, H, METRIC, epsilon=0.1, debiased=True),
         ValueError,
-        "debiased is a combination of three problems: use wasserstein",
+        "debiased must be False in solve, got True",
     ),
     "tol 0": (lambda: loss(tol=0), ValueError, "tol must be positive, got 0"),
     "tol < 0": (lambda: w(epsilon=0.1, tol=-1e-6), ValueError, "tol must be positive, got -1e-06"),

@@ -192,7 +192,7 @@ def test_sets_of_one_class_are_class_ids() -> None:
     expected = wl.boosting.objective(METRICS["line"])(IDS, RAW)
     for one, two in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, two)
-    with pytest.raises(ValueError, match=r"y must hold numbers of sets in 0\.\.1, got"):
+    with pytest.raises(ValueError, match=r"y must hold indices of sets in 0\.\.1, got"):
         wl.boosting.objective(METRICS["line"], sets=wl.SetTarget([[0], [1, 2]]))(IDS, RAW)
     with pytest.raises(ValueError, match="got none in example 1"):
         wl.boosting.objective(METRICS["line"], sets=wl.SetTarget([[0], []]))

@@ -111,7 +111,11 @@ def test_they_are_moved_and_saved() -> None:
     [
         (torch.tensor([[0.0, 1.0], [torch.nan, 1.0]]), ValueError, "0 and 1, got nan in example 1"),
         (torch.tensor([[0.5, 1.0]]), ValueError, "0 and 1, got 0.5 in example 0"),
-        (torch.tensor([[0, 1]]), TypeError, r"boolean mask or lists .* torch.int64; allowed.bool"),
+        (
+            torch.tensor([[0, 1]]),
+            TypeError,
+            r"boolean mask or lists .* torch.int64; pass allowed.bool",
+        ),
         (torch.tensor(True), ValueError, "dense mask"),
         ([[0], [1.5]], TypeError, r"got \[1.5\] for example 1"),
         ([[0], [True]], TypeError, r"got \[True\] for example 1"),

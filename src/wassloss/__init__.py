@@ -1,4 +1,4 @@
-"""Supervised learning with a Wasserstein loss: for when some mistakes are worse than others.
+"""Supervised learning with a Wasserstein loss, for tasks where some mistakes are worse than others.
 
 >>> import torch, wassloss as wl
 >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(10))  # ratings from 0 to 9
@@ -78,9 +78,9 @@ __all__ = [
 ]
 
 
-# All is imported when it is first asked for: torch takes seconds, scikit-learn and the readers of
-# data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
-_ROOM_OF = {
+# Everything is imported on first use: torch takes seconds to import, scikit-learn and data readers
+# almost as long, and the command line must handle Ctrl-C before these imports.
+_MODULE_OF = {
     "ConvergenceWarning": "transport",
     "LeastCostClassifier": "estimators",
     "LinearWassersteinLoss": "language",
@@ -103,9 +103,9 @@ _ROOM_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOM_OF:
-        found = getattr(import_module(f"wassloss.{_ROOM_OF[name]}"), name)
-        globals()[name] = found  # found without this function from now on
+    if name in _MODULE_OF:
+        found = getattr(import_module(f"wassloss.{_MODULE_OF[name]}"), name)
+        globals()[name] = found  # later lookups skip this function
         return found
     if name in __all__ or name == "targets":
         return import_module(f"wassloss.{name}")

@@ -12,12 +12,12 @@ w \log h_\kappa`, where h is the softmax of the raw scores and w is ``kl_weight`
 .. math:: H_{jj} = t_j (1 - 2 h_j) + (\varepsilon + w)\, h_j (1 - h_j)
 
 Boosting divides by the second derivative, which must be positive, so the first of its two terms
-is taken as its absolute value.
+is replaced by its absolute value.
 
-Where the truth is known as a set S of classes, :math:`M_{j\kappa}` is the least of S, and the
-shares :math:`h_j / h(S)` of its classes take the place of :math:`[j = \kappa]`. Their own curvature
-is not positive, and left out: the second derivative is then an upper bound, as in expectation
-maximisation.
+If the target is a set S of classes, :math:`M_{j\kappa}` becomes the minimum over S, and the
+shares :math:`h_j / h(S)` of its classes replace :math:`[j = \kappa]`. The curvature of the shares
+is not positive and is left out: as in expectation maximisation, the second derivative is then an
+upper bound.
 """
 
 from __future__ import annotations
@@ -56,18 +56,20 @@ def objective(
 ) -> Objective:
     """The loss of :class:`~wassloss.WassersteinLoss` as a custom objective for boosted trees.
 
-    :class:`~wassloss.estimators.WassersteinBoostingClassifier` is a classifier with it. To build
-    your own, pass it as ``objective`` to `LGBMClassifier` and `XGBClassifier`, in the parameters of
-    `lightgbm.train` (with ``num_class``), or as ``obj`` to `xgboost.train`. Classes are numbered
-    from 0 in the order of the metric's labels, and all of them must occur in the training data.
-    LightGBM's `predict_proba` then returns raw scores, of which the softmax is the probabilities.
+    :class:`~wassloss.estimators.WassersteinBoostingClassifier` is a classifier that uses it. In
+    your own code, pass it as ``objective`` to `LGBMClassifier` and `XGBClassifier`, in the
+    parameters of `lightgbm.train` (with ``num_class``), or as ``obj`` to `xgboost.train`. Classes
+    are numbered from 0 in the order of the metric's labels, and all of them must occur in the
+    training data. LightGBM's `predict_proba` then returns raw scores, whose softmax gives the
+    probabilities.
 
     Args:
         metric: the ground metric, or a matrix of distances; costs are in units of the median.
         epsilon: entropic strength.
         kl_weight: weight of the KL term; if it is 0, ``epsilon`` must be positive.
-        sets: sets of classes. The labels of the data are then numbers of these, `sets[label]`, for
-            `lightgbm.train` and `xgboost.train`: estimators count classes by the labels.
+        sets: sets of classes. The labels of the data are then indices into `sets`. Only for
+            `lightgbm.train` and `xgboost.train`, because estimators infer the number of classes
+            from the labels.
 
     >>> import numpy as np, wassloss as wl
     >>> gradient, hessian = wl.boosting.objective(wl.ground.Ordinal(3))(
@@ -91,18 +93,17 @@ def objective(
 
 @dataclass(frozen=True)
 class Objective:
-    """What :func:`objective` returns: a class, so that models which hold it can be pickled."""
+    """The objective of :func:`objective`; a class, so that models with it can be pickled."""
 
-    costs: Array  # row κ: from every label to label κ, or to the nearest of set κ
+    costs: Array  # row κ: from every label to label κ, or to the nearest label of set κ
     epsilon: float
     kl_weight: float
-    allowed: NDArray[np.bool_] | None = None  # which labels each set holds
+    allowed: NDArray[np.bool_] | None = None  # (sets, labels) mask of each set's labels
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[Array, Array]:
         """Gradient and second derivatives, in the shape of the raw scores.
 
-        Called with class ids and raw scores by estimators, and with raw scores and a data set by
-        `train`.
+        Estimators pass class ids and raw scores; `train` passes raw scores and a data set.
         """
         if hasattr(second, "get_label"):
             first, second, sample_weight = second.get_label(), first, second.get_weight()
@@ -110,12 +111,12 @@ class Objective:
         if sample_weight is not None and len(sample_weight):
             weight = np.asarray(sample_weight, dtype=np.float64)[:, None]
             gradient, curvature = weight * gradient, weight * curvature
-        if np.ndim(second) == 1:  # of two classes, the score of the second
+        if np.ndim(second) == 1:  # binary: the score of the second class
             return gradient[:, 1], curvature[:, 1]
         return gradient, curvature
 
     def derivatives(self, ids: NDArray[np.int64], raw: Array) -> tuple[Array, Array]:
-        """Gradient and second derivatives `(n, labels)` for class ids, or numbers of sets."""
+        """Gradient and second derivatives `(n, labels)` for class ids, or indices of sets."""
         log_h = log_softmax(raw, axis=1)
         h = np.exp(log_h)
         slope = one_label.slope(log_h, self.costs[ids], self.epsilon)
@@ -147,11 +148,11 @@ class Objective:
             raw = np.stack([np.zeros_like(raw), raw], axis=1)
         if raw.shape != (len(ids), labels):
             raise ValueError(
-                f"raw scores must have shape ({len(ids)}, {labels}), a column for each label of "
-                f"the metric, got {raw.shape}: do the data have all {labels} classes?"
+                f"raw scores must have shape ({len(ids)}, {labels}), one column per label of the "
+                f"metric, got {raw.shape}: check that the data contain all {labels} classes"
             )
         whole = ids.astype(np.int64)
         if (whole != ids).any() or (len(ids) and not 0 <= whole.min() <= whole.max() < count):
-            what = "class ids" if self.allowed is None else "numbers of sets"
+            what = "class ids" if self.allowed is None else "indices of sets"
             raise ValueError(f"y must hold {what} in 0..{count - 1}, got {np.unique(ids)}")
         return whole, raw

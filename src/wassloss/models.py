@@ -1,6 +1,6 @@
-"""Small models whose outputs the losses take; any other `nn.Module` does as well.
+"""Small models for the losses, which work with any other `nn.Module` as well.
 
-Each describes itself as a small dictionary that JSON can hold, and `build` makes it again from it:
+`config` returns a JSON-serialisable description of a model, from which `build` rebuilds it:
 
 >>> from wassloss import models
 >>> model = models.Linear(features=4, labels=3)
@@ -31,28 +31,28 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_TINY = -15.0  # below it, log(softplus(z)) = z - e^z/2 + ... is z to the last digit of float32
+_TINY = -15.0  # below it, the series log(softplus(z)) = z - e^z/2 + ... is exact in float32
 
 
 class _Described(nn.Module):
-    """A model that says what it was made of."""
+    """A model that keeps the arguments of its constructor."""
 
     arguments: dict[str, Any]
 
     def config(self) -> dict[str, Any]:
-        """What `build` makes the same model from."""
+        """A description from which `build` rebuilds the model."""
         return {"kind": type(self).__name__, **self.arguments}
 
 
 class Linear(_Described):
     r"""Logits `Θx + b`, whose softmax is the paper's `h_θ(x)`.
 
-    From `(batch, features)` to `(batch, labels)`; the losses take the softmax themselves.
+    From `(batch, features)` to `(batch, labels)`; the losses apply the softmax.
 
     Args:
-        features: length of an input.
+        features: number of input features.
         labels: number of labels.
-        bias: False for the paper's model to the letter, which has none.
+        bias: whether to add a bias; the paper's model has none.
     """
 
     def __init__(self, features: int, labels: int, bias: bool = True) -> None:
@@ -70,8 +70,8 @@ class MLP(_Described):
     """Linear layers with ReLU between them, from `(batch, features)` to logits `(batch, labels)`.
 
     Args:
-        features: length of an input.
-        hidden_layer_sizes: width of each hidden layer, in order; none for a linear model.
+        features: number of input features.
+        hidden_layer_sizes: width of each hidden layer, in order; empty for a linear model.
         labels: number of labels.
     """
 
@@ -100,17 +100,17 @@ class MLP(_Described):
 
 
 class LogMass(nn.Module):
-    """`log(softplus(scores))`: the head that :class:`~wassloss.RelaxedWassersteinLoss` takes.
+    """`log(softplus(scores))`, an output layer for :class:`~wassloss.RelaxedWassersteinLoss`.
 
-    A mass grows like its score, so one large feature does not make an enormous mass; and it falls
-    to zero exponentially, so its log is never infinite.
+    Masses grow only linearly with their scores, so that one large feature does not cause an
+    enormous mass, and decay exponentially to zero, so that their logs are finite.
 
     >>> LogMass()(torch.tensor([-100.0, 0.0, 100.0])).exp()
     tensor([3.7835e-44, 6.9315e-01, 1.0000e+02])
     """
 
     def forward(self, scores: Tensor) -> Tensor:
-        # Each branch sees only what it can bear, or its infinite gradient would reach the other's.
+        # Clamp both inputs: where multiplies the unused gradient by 0, and 0 · ∞ is NaN.
         small = scores.clamp(max=_TINY)
         log_mass: Tensor = softplus(scores.clamp(min=_TINY)).log()
         return torch.where(scores < _TINY, small - small.exp() / 2, log_mass)
@@ -122,9 +122,9 @@ class MeasureModel(_Described):
     From `(batch, features)` to the logs of masses, `(batch, labels)`.
 
     Args:
-        features: length of an input.
+        features: number of input features.
         labels: number of labels.
-        hidden_layer_sizes: width of each hidden layer; none for a linear model.
+        hidden_layer_sizes: width of each hidden layer; empty for a linear model.
 
     >>> import wassloss as wl
     >>> model = MeasureModel(features=4, labels=5)
@@ -147,19 +147,19 @@ _KINDS = {kind.__name__: kind for kind in (Linear, MLP, MeasureModel)}
 
 
 def build(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
-    """The model that a description, made by its `config()`, is of, in evaluation mode.
+    """Rebuild a model from its `config()` and its weights, in evaluation mode.
 
-    It takes the weights over: their memory, their dtype and their device.
+    The weights are assigned, not copied: the model shares their memory, dtype and device.
 
     Raises:
-        ValueError, TypeError: the kind is unknown, or its arguments are wrong.
-        RuntimeError: the weights are of another model.
+        ValueError, TypeError: if the kind is unknown, or the arguments are invalid.
+        RuntimeError: if the weights belong to another model.
     """
     arguments = dict(config)
     kind = arguments.pop("kind", None)
     if kind not in _KINDS:
-        raise ValueError(f"config must have a kind out of {', '.join(_KINDS)}, got {kind!r}")
-    with torch.device("meta"):  # without weights of its own
+        raise ValueError(f"config must have a kind among {', '.join(_KINDS)}, got {kind!r}")
+    with torch.device("meta"):  # allocate no weights
         model = _KINDS[kind](**arguments)
     model.load_state_dict(weights, assign=True)
     return model.eval()

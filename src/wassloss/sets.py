@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 
 class SetTarget:
-    """For each example a set of labels, one of which is the true one.
+    """A set of labels per example, one of which is the true one.
 
-    A class id is a set of one label, and a set of all labels says nothing. Ground metrics build
-    sets from words, see :meth:`GroundMetric.target <wassloss.ground.GroundMetric.target>`.
+    A class id is a set of one label; a set of all labels carries no information. Ground metrics
+    build sets from names and intervals, see
+    :meth:`GroundMetric.target <wassloss.ground.GroundMetric.target>`.
 
     Indexing selects examples, :func:`len` counts them, and the `default_collate` of a `DataLoader`
-    stacks single ones (`target[i]`) into a batch. An example whose only label is the loss's
+    stacks single examples (`target[i]`) to a batch. An example whose only label is the loss's
     `ignore_index` does not count.
 
     Args:
-        allowed: a boolean mask `(…, labels)`, or for each example a list of its labels.
+        allowed: a boolean mask `(…, labels)`, or a list of labels per example.
 
     >>> import torch, wassloss as wl
     >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(4), reduction="none")
@@ -39,7 +40,7 @@ class SetTarget:
     SetTarget(3 ranges of labels)
     """
 
-    # Example b may have the labels members[first[b]], …, members[last[b]], both included.
+    # Example b allows the labels members[first[b]], …, members[last[b]], both inclusive.
     first: Tensor  # int64 (…)
     last: Tensor  # int64 (…)
     members: Tensor | None  # int64 (any number,), shared by all examples; None: 0, 1, 2, …
@@ -61,13 +62,12 @@ class SetTarget:
         last: Tensor | NDArray[Any] | Sequence[int],
         members: Tensor | NDArray[Any] | Sequence[int] | None = None,
     ) -> Self:
-        """Sets of consecutive labels: intervals of ordered labels, subtrees.
+        """Build sets of consecutive labels, such as intervals of ordered labels and subtrees.
 
         Args:
-            first: where each range begins.
-            last: where it ends, itself included.
-            members: if given, ranges are of this list of labels: the label at place p is
-                `members[p]`.
+            first: the start of each range.
+            last: the end of each range, inclusive.
+            members: a list of labels; if given, ranges select from it rather than from 0, 1, 2, ….
         """
         one, other = _integers("first", first), _integers("last", last)
         listed = None if members is None else _integers("members", members)
@@ -93,12 +93,12 @@ class SetTarget:
 
     @property
     def device(self) -> torch.device:
-        """Where the sets are."""
+        """The device of the sets."""
         return self.first.device
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes; a list of members that is shared counts."""
+        """Size in bytes, including a shared list of members."""
         listed = 0 if self.members is None else self.members.nbytes
         return self.first.nbytes + self.last.nbytes + listed
 
@@ -116,11 +116,11 @@ class SetTarget:
         return f"SetTarget({count} {kind} of labels{device})"
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> SetTarget:
-        """The same sets on another device."""
+        """Move the sets to another device."""
         return self._with(lambda part: part.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> SetTarget:
-        """The same sets in pinned memory, as a `DataLoader` asks for."""
+        """Copy the sets to pinned memory, for `DataLoader(pin_memory=True)`."""
         return self._with(lambda part: part.pin_memory())
 
     def lists(self) -> list[list[int]]:
@@ -133,7 +133,7 @@ class SetTarget:
         if self.members is None:
             return [list(range(first, last + 1)) for first, last in ends]
         members = self.members.tolist()
-        # A place outside of the list is not one: it marks an example to ignore.
+        # A negative place is a label, the `ignore_index`.
         return [
             members[first : last + 1] if first >= 0 else list(range(first, last + 1))
             for first, last in ends
@@ -141,11 +141,11 @@ class SetTarget:
 
     @staticmethod
     def _stacked(targets: Sequence[SetTarget]) -> SetTarget:
-        """A batch of these, each one example or of one shape: what `default_collate` calls."""
+        """Stack single examples, or targets of equal shape, for `default_collate`."""
         shared = targets[0].members
         if any(each.members is not shared for each in targets):
             if any(each.first.dim() for each in targets):
-                raise ValueError("targets must be single examples where their labels are listed")
+                raise ValueError("targets must be single examples if they have different members")
             lists = [labels for each in targets for labels in each[None].lists()]
             return SetTarget(lists).to(targets[0].device)
         first, last = (
@@ -173,7 +173,7 @@ def _from_mask(allowed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     elif allowed.dtype != torch.bool:
         raise TypeError(
             f"allowed must be a boolean mask or lists of labels, got a tensor of {allowed.dtype}; "
-            "allowed.bool() for a mask, allowed.tolist() for labels, "
+            "pass allowed.bool() for a mask, allowed.tolist() for labels, or "
             "SetTarget.from_ranges(ids, ids) for class ids"
         )
     mask = allowed.detach().bool().reshape(-1, allowed.shape[-1])
@@ -195,7 +195,9 @@ def _from_lists(lists: Iterable[Iterable[int]]) -> tuple[Tensor, Tensor, Tensor]
             raise TypeError(
                 f"allowed must hold lists of label numbers, got {labels!r} for example {b}"
             )
-        rows.append(np.sort(row.astype(np.int64)))  # on a line, neighbours are neighbours
+        rows.append(
+            np.sort(row.astype(np.int64))
+        )  # kernels are faster if labels on a line are sorted
     counts = torch.tensor([len(row) for row in rows], dtype=torch.long)
     stop = counts.cumsum(0)
     members = np.concatenate([np.empty(0, np.int64), *rows])

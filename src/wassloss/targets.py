@@ -1,11 +1,11 @@
-"""Read targets of any form into one: labels and their weights.
+"""Convert targets of any form to labels and weights, or to sets of labels.
 
 ==========================  ==================================================================
 class ids                   integers, the shape of the logits without the label dimension
 dense weights               floats, the shape of the logits
-:class:`SparseTarget`       a few labels each, padded with zero weights
+:class:`SparseTarget`       a few labels per example, padded with zero weights
 ``torch.sparse`` matrix     COO or CSR, `(batch, labels)`
-:class:`SetTarget`          a set of labels each, one of which is the true one
+:class:`SetTarget`          a set of labels per example, one of which is the true one
 ==========================  ==================================================================
 """
 
@@ -26,11 +26,11 @@ from wassloss.sets import SetTarget
 
 @dataclass(frozen=True)
 class SparseTarget:
-    """A few labels per example and the weight of each; padding is any entry with weight 0.
+    """A few labels per example and the weight of each; entries of weight 0 are padding.
 
     Attributes:
-        indices: label of each weight, integers `(..., support)`; any number on padding.
-        weights: non-negative, `(..., support)`.
+        indices: label of each weight, integers `(..., support)`; arbitrary on padding.
+        weights: non-negative weights, `(..., support)`.
 
     >>> import torch, wassloss as wl
     >>> target = wl.SparseTarget(torch.tensor([[0, 3], [2, 0]]), torch.tensor([[0.5, 0.5], [1, 0]]))
@@ -58,7 +58,7 @@ class SparseTarget:
         return self if marks is None else replace(self, weights=marked(self.weights, marks))
 
     def dense(self, labels: int) -> Tensor:
-        """Weights of all labels, `(..., labels)`; all indices, padding included, are in range."""
+        """Weights of all labels, `(..., labels)`; indices must be in range, padding included."""
         zeros = self.weights.new_zeros(*self.weights.shape[:-1], labels)
         return zeros.scatter_add_(-1, self.indices.expand_as(self.weights), self.weights)
 
@@ -77,7 +77,7 @@ TargetOrSets = Target | SetTarget
 
 
 def is_dense(target: TargetOrSets) -> TypeGuard[Tensor]:
-    """Whether a target is dense weights, by its type alone."""
+    """Whether a target holds dense weights; checks only its type."""
     return _is_strided(target) and target.is_floating_point()
 
 
@@ -86,7 +86,7 @@ def _is_strided(target: object) -> TypeGuard[Tensor]:
 
 
 def is_class_ids(target: Target) -> TypeGuard[Tensor]:
-    """Whether a target is class ids, by its type alone."""
+    """Whether a target holds class ids; checks only its type."""
     return _is_strided(target) and not target.is_floating_point()
 
 
@@ -96,18 +96,18 @@ def dtype_of(target: Target) -> torch.dtype:
 
 
 class Kind(Enum):
-    """What a target names in each example."""
+    """The labels that a target lists per example."""
 
     CLASS_IDS = "one label"
     SETS = "a set of labels"
-    SPARSE = "labels of its own"
+    SPARSE = "a few labels"
     DENSE = "all labels"
 
 
 class ReadTarget(NamedTuple):
-    """A target of any form, as labels and weights. Only its form is checked, not its values.
+    """A target of any form as labels and weights, whose shapes and dtypes are checked.
 
-    Class ids stay a vector without weights, as compiled kernels expect them.
+    Its values are not. Class ids stay a vector without weights, as compiled kernels expect.
     """
 
     indices: Tensor  # int64 (batch, support), or (1, support) if shared; class ids: (batch,)
@@ -115,7 +115,7 @@ class ReadTarget(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """What is named in each example."""
+        """The labels listed per example."""
         if self.weights is None:
             return Kind.CLASS_IDS
         return Kind.SPARSE if self.indices.shape == self.weights.shape else Kind.DENSE
@@ -127,7 +127,7 @@ class ReadTarget(NamedTuple):
         ignore_index: int | None = None,
         allow_empty: bool = False,
     ) -> tuple[SparseTarget, Tensor | None]:
-        """The target with its values checked; arguments and results as in :func:`read_target`."""
+        """Check the values; arguments and results as in :func:`read_target`."""
         indices, weights = self
         if weights is None:
             return _checked_class_ids(indices.unsqueeze(1), labels, dtype, ignore_index)
@@ -135,34 +135,34 @@ class ReadTarget(NamedTuple):
             padding = (weights == 0) & ((indices < 0) | (indices >= labels))
             indices = indices.masked_fill(padding, 0)
         marks = _check(weights.detach(), indices, labels, allow_empty)
-        if marks is not None:  # keep lookups in range, whatever is marked
+        if marks is not None:  # keep lookups in range, even in marked examples
             indices = indices.clamp(0, labels - 1)
         return SparseTarget(indices, weights).marked(marks).to(dtype), None
 
 
 class ReadSets(NamedTuple):
-    """Sets of labels, in a batch of one dimension; see :class:`SetTarget` for the parts.
+    """Sets of labels, in a batch of one dimension; see :class:`SetTarget` for the attributes.
 
-    Only their form is checked, not their values.
+    Their shapes and dtypes are checked, not their values.
     """
 
     first: Tensor  # int64 (batch,)
     last: Tensor  # int64 (batch,)
     members: Tensor | None  # int64 (any number,)
-    weights: None = None  # every label of a set counts alike
+    weights: None = None  # all labels of a set count equally
 
     @property
     def kind(self) -> Kind:
-        """What is named in each example."""
+        """The labels listed per example."""
         return Kind.SETS
 
     def checked(
         self, labels: int, ignore_index: int | None = None
     ) -> tuple[ReadSets, Tensor | None, Tensor | None]:
-        """The sets with their values checked.
+        """Check the values.
 
         Returns:
-            Sets that can be looked up, whatever was given; a mask `(batch,)` of the examples that
+            Sets whose places are in range, even if invalid; a mask `(batch,)` of the examples that
             count, or None if all do; and marks of invalid examples, see :mod:`wassloss._checks`.
         """
         first, last, counts = self.first, self.last, None
@@ -174,13 +174,13 @@ class ReadSets(NamedTuple):
         if marks is None:
             if counts is not None and counts.all():
                 counts = None
-        else:  # keep lookups in range, whatever is marked
+        else:  # keep lookups in range, even in marked examples
             places = labels if self.members is None else len(self.members)
             first, last = first.clamp(0, max(0, places - 1)), last.clamp(0, max(0, places - 1))
         return ReadSets(first, last, self.members), counts, marks
 
     def allowed(self, labels: int) -> Tensor:
-        """Which labels each set holds, `(batch, labels)`."""
+        """A mask of the labels in each set, `(batch, labels)`."""
         every = torch.arange(labels, device=self.first.device)
         if self.members is None:
             return (every >= self.first.unsqueeze(1)) & (every <= self.last.unsqueeze(1))
@@ -188,11 +188,11 @@ class ReadSets(NamedTuple):
         return _occurring(named, labels)
 
     def mean_of(self, values: Tensor) -> Tensor:
-        """The mean of values `(labels,)` over each set, `(batch,)`; invalid sets have any."""
+        """The mean of values `(labels,)` over each set, `(batch,)`; arbitrary for invalid sets."""
         listed = values
         if self.members is not None:
             listed = values[self.members.clamp(0, len(values) - 1)]
-        # In double precision, as the differences below are of sums over all labels.
+        # In double precision, because the differences below cancel sums over all labels.
         sums = torch.nn.functional.pad(listed.double().cumsum(0), (1, 0))
         first, stop = self.first.clamp(0, len(listed)), (self.last + 1).clamp(0, len(listed))
         return ((sums[stop] - sums[first]) / (stop - first).clamp(min=1)).to(values.dtype)
@@ -205,9 +205,9 @@ class ReadSets(NamedTuple):
         return (self.first == self.last) & (label == ignore_index)
 
     def _named(self, labels: int) -> tuple[Tensor, Tensor]:
-        """The labels of each set as it lists them, −1 for none; which sets list too many.
+        """The labels that each set lists, padded with −1, `(batch, labels)`.
 
-        `(batch, labels)` and `(batch,)`.
+        Also returns which sets list more labels than there are, `(batch,)`.
         """
         members = self.first.new_zeros(1) if self.members is None else self.members
         if not len(members):
@@ -219,7 +219,7 @@ class ReadSets(NamedTuple):
 
 
 def _occurring(named: Tensor, labels: int) -> Tensor:
-    """Which labels occur in each row of `named`; others than 0..labels − 1 are left out."""
+    """A mask of the labels that occur in each row of `named`, ignoring those out of range."""
     inside = (named >= 0) & (named < labels)
     found = torch.zeros(len(named), labels + 1, dtype=torch.bool, device=named.device)
     return found.scatter(1, torch.where(inside, named, labels), True)[:, :labels]
@@ -236,12 +236,12 @@ def read_target(
     """Read a target of any form, and check its values.
 
     Args:
-        target: see the table above; dense weights have their label dimension last here.
+        target: see the table above; dense weights must have their label dimension last.
         labels: number of labels.
         batch_shape: shape of the predictions without their label dimension.
         like: a prediction, for dtype and device.
         ignore_index: the class id of examples that do not count.
-        allow_empty: whether an example may have no label at all.
+        allow_empty: whether an example may have no labels.
 
     Returns:
         Labels and weights, `(batch, support)`, or `(1, support)` labels if shared; and a mask
@@ -250,8 +250,8 @@ def read_target(
     read = read_form(target, labels, batch_shape, like)
     if isinstance(read, ReadSets):
         raise TypeError(
-            "target must be class ids or weights, got a SetTarget: sets of labels are targets of "
-            "WassersteinLoss"
+            "target must be class ids or weights, got a SetTarget: only WassersteinLoss supports "
+            "sets of labels"
         )
     return read.checked(labels, like.dtype, ignore_index, allow_empty)
 
@@ -259,7 +259,7 @@ def read_target(
 def read_form(
     target: TargetOrSets, labels: int, batch_shape: torch.Size, like: Tensor
 ) -> ReadTarget | ReadSets:
-    """Arrange a target as labels and weights, or as sets; arguments as in :func:`read_target`."""
+    """Convert a target to labels and weights, or to sets; arguments as in :func:`read_target`."""
     parts: tuple[Any, ...] = (target,)
     if isinstance(target, SparseTarget):
         parts = target.indices, target.weights
@@ -309,7 +309,7 @@ def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
 def _checked_class_ids(
     ids: Tensor, labels: int, dtype: torch.dtype, ignore_index: int | None
 ) -> tuple[SparseTarget, Tensor | None]:
-    """Class ids `(batch, 1)` as labels of weight 1, and which of them count."""
+    """Convert class ids `(batch, 1)` to labels of weight 1, and a mask of those that count."""
     counts: Tensor | None = None
     if ignore_index is not None:
         ignored = ids == ignore_index
@@ -319,7 +319,7 @@ def _checked_class_ids(
         if counts is not None and counts.all():
             counts = None
     else:
-        ids = ids.clamp(0, labels - 1)  # keep lookups in range, whatever is marked
+        ids = ids.clamp(0, labels - 1)  # keep lookups in range, even in marked examples
     return SparseTarget(ids, torch.ones_like(ids, dtype=dtype)).marked(marks), counts
 
 
@@ -338,7 +338,7 @@ def _check_class_ids(row: int, ids: Tensor, labels: int, ignore_index: int | Non
 def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
     check_shape(y, (*batch_shape, labels), batch_shape)
     y = y.reshape(-1, labels)
-    everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
+    everything = torch.arange(labels, device=y.device).unsqueeze(0)  # (1, labels), shared
     if y.requires_grad or not _checks.can_read_values():
         # Keep labels of zero weight: they have a gradient, and traced shapes cannot depend on data.
         return ReadTarget(everything, y)
@@ -367,7 +367,7 @@ def _from_torch_sparse(y: Tensor, shape: Sequence[int]) -> ReadTarget:
 
 
 def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
-    """Pad entries listed row by row to a rectangle, as wide as the longest row."""
+    """Pad entries, sorted by row, to the length of the longest row."""
     counts = torch.bincount(rows, minlength=batch)
     width = max(1, int(counts.max())) if batch else 1
     place = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
@@ -389,7 +389,7 @@ def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> ReadTarget:
             "target must have integer indices and floating weights, got "
             f"{indices.dtype} and {weights.dtype}"
         )
-    has_support = indices.dim() == len(batch_shape) + 1  # of a scalar, shape[:-1] is () too
+    has_support = indices.dim() == len(batch_shape) + 1  # shape[:-1] is () even for a scalar
     if indices.shape != weights.shape or not has_support or indices.shape[:-1] != batch_shape:
         raise ValueError(
             f"target.indices and target.weights must have shape {(*batch_shape, 'support')}, got "
@@ -419,7 +419,7 @@ def _invalid_sets(
         return wrong
     named, too_many = ReadSets(first, last, members)._named(labels)
     known = _occurring(named, labels).sum(1)
-    return wrong | too_many | (known <= last - first)  # a label is unknown, or named twice
+    return wrong | too_many | (known <= last - first)  # an unknown label, or one named twice
 
 
 @traceable(
@@ -436,12 +436,12 @@ def _check_sets(
 ) -> str:
     low, high = int(first[row]), int(last[row])
     if low > high:
-        return f"target must allow some label in every example, got none in example {row}"
+        return f"target must allow at least one label per example, got none in example {row}"
     ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index} alone)"
     if members is not None and not 0 <= low <= high < len(members):
         return (
-            f"target must be ranges of its {len(members)} members{ignoring}, got {low}..{high} in "
-            f"example {row}"
+            f"target must have ranges within its {len(members)} members{ignoring}, got "
+            f"{low}..{high} in example {row}"
         )
     if members is not None:
         named = members[low : high + 1].tolist()
@@ -462,7 +462,7 @@ def _no_measures(weights: Tensor, allow_empty: bool) -> Tensor:
 
 
 def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tensor, Tensor]:
-    """Which examples name unknown labels, and which name one twice, `(batch,)`."""
+    """Masks of the examples that name unknown labels, and that name one twice, `(batch,)`."""
     used = weights > 0
     unknown = used & ((indices < 0) | (indices >= labels))
     ordered = torch.where(used, indices, -1).sort(dim=1).values
@@ -472,7 +472,7 @@ def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tenso
 
 def _invalid(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
     wrong = _no_measures(weights, allow_empty)
-    if len(indices) != len(weights):  # our own indices: every label occurs once
+    if len(indices) != len(weights):  # shared indices hold every label once
         return wrong
     unknown, twice = _named_wrongly(indices, weights, labels)
     return wrong | unknown | twice

@@ -107,7 +107,7 @@ def test_the_library_does_not_import_the_application() -> None:
         if room_of(module) == "app"
     ]
     assert not wrong
-    names = {name for name, room in wassloss._ROOM_OF.items() if room.startswith("app")}
+    names = {name for name, module in wassloss._MODULE_OF.items() if module.startswith("app")}
     assert names == {"compare", "load"}
 
 

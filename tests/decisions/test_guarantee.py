@@ -273,7 +273,7 @@ def test_frames_names_and_pickles() -> None:
     mask = decide.mask(frame)
     assert mask.columns.tolist() == names  # in the metric's order
     np.testing.assert_array_equal(mask.to_numpy(), decide.mask(p))
-    with pytest.raises(ValueError, match=r"columns that increase, got \[1, 0, 2"):
+    with pytest.raises(ValueError, match=r"increasing columns, got \[1, 0, 2"):
         decide(pd.DataFrame(p)[[1, 0, *range(2, K)]])
     np.testing.assert_array_equal(decide.mask(p), again.mask(p))
 
@@ -295,7 +295,9 @@ def test_it_says_what_it_promises() -> None:
     assert repr(decide).endswith("level=0.9, sets='interval') on 99 rows")
     report = decide.report()
     assert "contains the truth with probability at least 0.9" in report
-    assert "99 calibration rows; with so many, 84.7% to 94.4% are right" in report  # Beta(90, 10)
+    assert (
+        "99 calibration rows; in nine of ten such samples, coverage is 84.7% to 94.4%" in report
+    )  # Beta(90, 10)
     size, single = decide.mask(p).sum(1).mean(), (decide.mask(p).sum(1) == 1).mean()
     assert f"{size:.3g} of 7 labels on average; {single:.1%} single labels" in report
     assert "cannot be checked" in report
@@ -326,8 +328,8 @@ def test_the_fewest_rows(level: float) -> None:
         ({"level": 90}, r"got 90; for 90 %, pass 0\.9"),
         ({"level": 0.9, "distance": 1}, "level and distance must not both be given"),
         ({"distance": 0}, "distance must be positive and finite"),
-        ({"distance": 1, "per_class": True}, "per_class must be False where distance"),
-        ({"sets": "subtree"}, "must come with a metric of kind Tree, got Ordinal"),
+        ({"distance": 1, "per_class": True}, "per_class must be False if distance"),
+        ({"sets": "subtree"}, "metric must be a Tree for sets=.subtree., got Ordinal"),
         ({"sets": "disc"}, "sets must be 'interval', 'subtree', 'ball' or 'any', got 'disc'"),
         ({"names": ["a"]}, "names must have 7 entries, got 1"),
     ],
@@ -342,7 +344,9 @@ def test_bad_rows_are_named() -> None:
     decide = Guarantee(LINE)
     with pytest.raises(ValueError, match=r"must be fitted first"):
         decide(p)
-    with pytest.raises(ValueError, match=r"at least 89 rows for distance=0\.1, as the largest"):
+    with pytest.raises(
+        ValueError, match=r"at least 89 rows for distance=0\.1, because the largest"
+    ):
         Guarantee(LINE, distance=0.1).fit(p, y)
     with pytest.raises(ValueError, match=r"at least 1 rows for distance=99"):
         Guarantee(LINE, distance=99).fit(p[:0], y[:0])
@@ -369,5 +373,5 @@ def test_bad_rows_are_named() -> None:
     with pytest.raises(ValueError, match=r"among those of fit, \['a', 'b'\], got 'c'"):
         grouped(p, groups=["c"] * 30)
     right = wl.ground.Cost(np.ones((K, K)))
-    with pytest.raises(ValueError, match="distance must be larger than that of the truth to all"):
+    with pytest.raises(ValueError, match="distance must be larger than the set of all labels"):
         Guarantee(right, distance=0.5, sets="any").fit(p, y)

@@ -101,14 +101,18 @@ def good() -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     ("p", "y", "message"),
     [
-        (100 * good(), [0, 1], r"probabilities must be in \[0, 1\], got 50 in row 0; of logits"),
+        (100 * good(), [0, 1], r"probabilities must be in \[0, 1\], got 50 in row 0; for logits"),
         (0.8 * good(), [0, 1], r"must sum to 1 in every row, got 0\.8 in row 0; divide each row"),
         (good() - 0.3, [0, 1], r"must be in \[0, 1\], got -0\.2 in row 1"),
         (good() * [1, np.nan], [0, 1], "must not hold NaN, got one in example 0"),
         (good(), [0, 2], r"y must be in 0\.\.1, got 2 in row 1"),
         (good(), [0, -1], r"y must be in 0\.\.1, got -1 in row 1"),
         (good(), [0], r"y must have shape \(2,\), a label per row, got \(1,\)"),
-        (good(), ["a", "b"], "y must hold integers, as labels have no names, got 'a' in row 0"),
+        (
+            good(),
+            ["a", "b"],
+            "y must hold integers, because labels have no names, got 'a' in row 0",
+        ),
         (good()[:0], [], "a row with positive weight"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_keyword_takes_the_place_of_the_recipe() -> None:
     [
         ({"init": "ones"}, "init must be 'zeros' or 'random', got 'ones'"),
         ({"fit_intercept": 0}, "fit_intercept must be True or False, got 0"),
-        ({"hidden_layer_sizes": (3,)}, "fit_intercept must be True where there are hidden layers"),
+        ({"hidden_layer_sizes": (3,)}, "fit_intercept must be True if there are hidden layers"),
         ({"scaling_iterations": 0}, "scaling_iterations must be at least 1, got 0"),
         ({"normalize_cost": "no"}, "normalize_cost must be True or False, got 'no'"),
     ],

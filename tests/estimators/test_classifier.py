@@ -78,7 +78,7 @@ def test_balanced_classes_count_the_same() -> None:
 
 def test_wrong_class_weights() -> None:
     balanced = wl.WassersteinClassifier(class_weight="balanced")
-    with pytest.raises(ValueError, match="class_weight must be None where y is a matrix"):
+    with pytest.raises(ValueError, match="class_weight must be None if y is a matrix"):
         balanced.fit(X, np.eye(10)[Y])
 
 
@@ -233,7 +233,7 @@ def test_features_of_a_data_frame_keep_their_names() -> None:
         ({"hidden_layer_sizes": 0}, "hidden_layer_sizes must be a sequence .* got 0"),
         ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must be at least 1, got 0"),
         ({"metric": torch.zeros(10, 10, requires_grad=True)}, "metric must not require grad"),
-        ({"device": "abacus"}, "device must be one that torch has, got 'abacus'"),
+        ({"device": "abacus"}, "device must be available to torch, got 'abacus'"),
     ],
 )
 def test_bad_keywords(keywords: dict[str, Any], message: str) -> None:
@@ -246,7 +246,7 @@ def test_bad_keywords(keywords: dict[str, Any], message: str) -> None:
     ("y", "message"),
     [
         (-np.eye(10)[Y], "y must not be negative, got -1.0"),
-        (2 * np.eye(10, dtype=int)[Y], "indicator of 0 and 1 .* got 2"),
+        (2 * np.eye(10, dtype=int)[Y], "only 0 and 1 .* got 2"),
         (np.zeros((200, 10)), "y must give every example a label, got none in row 0"),
         (sparse.csr_array((200, 10)), "y must give every example a label, got none in row 0"),
         (np.full((200, 10), "a"), "y must hold numbers"),

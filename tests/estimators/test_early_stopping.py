@@ -73,7 +73,7 @@ def test_every_form_of_examples(form: str) -> None:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"solver": "lbfgs"}, "solver must be 'auto', 'adam' or 'sgd' where early_stopping"),
+        ({"solver": "lbfgs"}, "solver must be 'auto', 'adam' or 'sgd' if early_stopping"),
         ({"n_iter_no_change": 0}, "n_iter_no_change must be at least 1, got 0"),
         ({"validation_fraction": 1.5}, "validation_fraction must be between 0 and 1, got 1.5"),
         ({"validation_fraction": "a"}, "validation_fraction must be a number, got 'a'"),
@@ -112,7 +112,7 @@ def test_they_are_one_warning(solver: str) -> None:
         model.fit(X, few_labels())
     (warning,) = [each for each in caught if not issubclass(each.category, FitWarning)]
     assert issubclass(warning.category, wl.ConvergenceWarning)
-    assert re.match(r"\d+ solves did not converge; the last said: Sol", str(warning.message))
+    assert re.match(r"\d+ solves did not converge; the last warning: Sol", str(warning.message))
     assert warning.filename == __file__
 
 

@@ -79,7 +79,7 @@ UNEVEN = wl.ground.Ordinal([0, 1, 3, 9, 20])
 def test_classes_of_a_metric_without_names_are_never_guessed(classes: list[Any]) -> None:
     """For any subset of the classes: if all of them work, a subset must work in the same way."""
     y = np.resize(np.array(classes), 30)
-    message = r"y must hold numbers of labels.*0\.\.4.*classes=\[\.\.\.\].*labels="
+    message = r"y must hold label numbers.*0\.\.4.*classes=\[\.\.\.\].*labels="
     with pytest.raises(ValueError, match=message):
         fitted(UNEVEN, y)
 
@@ -87,7 +87,7 @@ def test_classes_of_a_metric_without_names_are_never_guessed(classes: list[Any])
 def test_numbers_of_labels_that_are_positions_of_others_are_never_guessed() -> None:
     """A subset of the classes 0, 1, 3, 9, 20 must not be taken for label ids."""
     line = wl.ground.Ordinal([0, 1, 3, 9, 20])
-    with pytest.raises(ValueError, match="could hold numbers of labels or positions"):
+    with pytest.raises(ValueError, match="could hold label numbers or positions"):
         labels_of_classes(np.array([0, 1, 3]), line, None)
     for classes in ([0, 1], [0, 1, 2], [0, 1, 2, 3, 4]):
         assert labels_of_classes(np.array(classes), line, None).classes.tolist() == [*range(5)]
@@ -182,7 +182,7 @@ def test_distances_of_large_values_are_exact(classes: Any) -> None:
     ids=str,
 )
 def test_values_that_coincide_or_are_too_far_apart_are_refused(classes: Any) -> None:
-    with pytest.raises(ValueError, match=r"on a line in float64"):
+    with pytest.raises(ValueError, match=r"distinct in float64"):
         labels_of_classes(classes, "ordinal", None)
 
 
@@ -209,7 +209,7 @@ def test_classes_say_which_label_is_which() -> None:
         fitted(wl.ground.Ordinal(2), NAMES, classes=["low", "middle"])
     with pytest.raises(ValueError, match=r"classes must have 5 classes, .* got 4"):
         fitted(wl.ground.Ordinal(5), NAMES, classes=["low", "middle", "high", "top"])
-    with pytest.raises(ValueError, match="classes must differ"):
+    with pytest.raises(ValueError, match="classes must be distinct"):
         fitted(wl.ground.Ordinal(2), NAMES, classes=["low", "low"])
 
 

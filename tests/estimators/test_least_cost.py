@@ -199,7 +199,9 @@ def test_weights_reach_the_classifier_and_the_temperature() -> None:
     rows = np.repeat(np.arange(len(Y)), weight)
     model.set_params(cv=[np.nonzero(half[rows]) + np.nonzero(~half[rows])])
     np.testing.assert_allclose(model.fit(X[rows], Y[rows]).predict_proba(NEW), weighted, rtol=1e-5)
-    with pytest.raises(ValueError, match="sample_weight must be None, as KNeighborsClassifier"):
+    with pytest.raises(
+        ValueError, match="sample_weight must be None, because KNeighborsClassifier"
+    ):
         wl.LeastCostClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=weight)
     with pytest.raises(ValueError, match="sample_weight must be finite and not negative"):
         wl.LeastCostClassifier(GaussianNB()).fit(X, Y, sample_weight=-weight)
@@ -242,7 +244,7 @@ def test_metadata_is_routed(routed: bool) -> None:
     ("model", "y", "message"),
     [
         (wl.LeastCostClassifier(LinearSVC()), Y, "estimator must have predict_proba"),
-        (wl.LeastCostClassifier(GaussianNB(), wl.ground.Ordinal(3)), Y, "numbers of labels, 0 and"),
+        (wl.LeastCostClassifier(GaussianNB(), wl.ground.Ordinal(3)), Y, "label numbers, 0 and"),
         (wl.LeastCostClassifier(GaussianNB(), "ordinal"), NAMES[Y], "takes numbers as classes"),
         (wl.LeastCostClassifier(GaussianNB()), np.eye(K)[Y], "y must hold a class id per row"),
         (wl.LeastCostClassifier(GaussianNB()), np.where(Y > 2, np.nan, Y), "y contains NaN"),

@@ -66,7 +66,7 @@ def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ValueError, match="got a WassersteinMeasureRegressor"):
         export_onnx(wl.WassersteinMeasureRegressor(), tmp_path / "x")  # type: ignore[arg-type]
     monkeypatch.setattr(exporting, "_MOST_LABELS", 3)
-    with pytest.raises(ValueError, match="at most 3 labels to decide"):
+    with pytest.raises(ValueError, match="at most 3 labels to export"):
         export_onnx(wl.WassersteinClassifier(decision="least_cost").fit(X, IDS), tmp_path / "x")
     for model in (wl.WassersteinClassifier(), wl.WassersteinClassifierCV()):
         with pytest.raises(NotFittedError):

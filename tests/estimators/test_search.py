@@ -98,7 +98,7 @@ def test_weights_and_tags() -> None:
 
 
 def test_empty_grids() -> None:
-    with pytest.raises(ValueError, match="alphas must hold a number"):
+    with pytest.raises(ValueError, match="alphas must hold at least one value"):
         wl.WassersteinClassifierCV(alphas=()).fit(X, Y)
 
 
@@ -177,7 +177,7 @@ def test_a_score_that_is_not_a_number_is_not_chosen() -> None:
     assert found.fit(X, Y).alpha_ == 1.0
     assert found.best_score_ == -1.0
     found.set_params(alphas=(10.0,))
-    with pytest.raises(ValueError, match="scoring must give numbers, got only NaN"):
+    with pytest.raises(ValueError, match="scoring must return numbers, got only NaN"):
         found.fit(X, Y)
 
 

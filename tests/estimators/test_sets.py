@@ -141,7 +141,9 @@ def test_a_fitted_model_is_saved(tmp_path: Any) -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="class_weight must be None where some of y names several"):
+    with pytest.raises(
+        ValueError, match="class_weight must be None if an entry of y names several"
+    ):
         wl.WassersteinClassifier(TREE, class_weight="balanced").fit(X, Y)
     wrong = Y.astype(object)
     wrong[3] = "doog"

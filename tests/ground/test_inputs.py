@@ -63,7 +63,7 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Tree([-1, 0], nodes=[1, 2]), "nodes must be in 0..1, got nodes[1] = 2"),
     (lambda: Tree.from_paths([]), "paths must hold at least one path, got none"),
     (lambda: Tree.from_paths([("a",), ()]), "paths[1] must hold at least one name, got ()"),
-    (lambda: Tree.from_paths([("a",), ("b",), ("a",)]), "differ, got ('a',) at 0 and at 2"),
+    (lambda: Tree.from_paths([("a",), ("b",), ("a",)]), "distinct, got ('a',) at 0 and at 2"),
     (lambda: Graph(np.zeros((2, 3))), "adjacency must be square, got shape (2, 3)"),
     (lambda: Graph([[0, -1], [-1, 0]]), "be finite and not negative, got adjacency[0, 1] = -1"),
     (lambda: Graph([[0, 1], [2, 0]]), "symmetric, got adjacency[0, 1] = 1 and adjacency[1, 0] = 2"),

@@ -62,7 +62,7 @@ def test_a_line_far_from_zero_is_as_long_in_any_precision(dtype: torch.dtype, po
     ],
 )
 def test_positions_that_would_coincide_in_this_precision_are_refused(positions: Any) -> None:
-    with pytest.raises(ValueError, match=r"positions must stay apart in torch\.float32"):
+    with pytest.raises(ValueError, match=r"positions must stay distinct in torch\.float32"):
         Ordinal(positions)
     Ordinal([7, 7, 9])  # these are meant to coincide
 
@@ -73,7 +73,7 @@ def test_a_dtype_in_which_positions_would_coincide_is_refused() -> None:
         (Ordinal(258), torch.bfloat16),
         (Ordinal(np.array([1.7e9, 1.7e9 + 1])), torch.float32),
     ):
-        with pytest.raises(ValueError, match=f"positions must stay apart in {dtype}"):
+        with pytest.raises(ValueError, match=f"positions must stay distinct in {dtype}"):
             metric.to(dtype=dtype)
         assert metric.to("cpu") is metric
 

@@ -105,11 +105,11 @@ def test_several_parents_by_hand() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: heights([("a",), ("a",)]), ValueError, "paths must differ"),
+        (lambda: heights([("a",), ("a",)]), ValueError, "paths must be distinct"),
         (lambda: heights(["dog"]), TypeError, "sequence of names"),
         (lambda: Tree([-1, 0], distance="up"), ValueError, "distance must be 'path' or 'lca_h"),
         (lambda: taxonomy(SEVERAL, distance="path"), TypeError, "unexpected keyword .*'distance'"),
-        (lambda: taxonomy({"a": ["b"], "b": ["a"]}), ValueError, "parents must have no cycle"),
+        (lambda: taxonomy({"a": ["b"], "b": ["a"]}), ValueError, "parents must be acyclic"),
         (lambda: taxonomy(SEVERAL, ["fish"]), ValueError, "labels must be notions .* got fish"),
         (lambda: taxonomy({"a": "bc"}), TypeError, r"parents\['a'\] must be a sequence of names"),
         (lambda: taxonomy({}), ValueError, "labels must be notions of the taxonomy, got none"),

@@ -138,14 +138,14 @@ def test_notions_with_several_parents(tmp_path: Any) -> None:
     ("metric", "sets", "error", "message"),
     [
         (TREE, ["dog", "huskey"], ValueError, r"sets\[1\]: .*did you mean 'husky'"),
-        (TREE, ["other"], ValueError, "'other' must be one node, got the name of 2: say"),
+        (TREE, ["other"], ValueError, "'other' must name one node, got 2: write"),
         (TREE, ["dog|katze"], ValueError, r"sets\[0\]: 'katze' is neither"),
         (TREE, [9], ValueError, "label must be between 0 and 5, got 9"),
-        (TREE, [[]], ValueError, r"sets\[0\]: a set must hold some label"),
+        (TREE, [[]], ValueError, r"sets\[0\]: a set must hold at least one label"),
         (TREE, [1.5], TypeError, "label must be a name or an index"),
         (TREE, "dog", TypeError, "sets must be a list"),
-        (LINE, ["3"], ValueError, r"no label is at '3' on the line"),
-        (LINE, ["2..1"], ValueError, "an interval must go up"),
+        (LINE, ["3"], ValueError, r"'3' must contain a label of"),
+        (LINE, ["2..1"], ValueError, "an interval must not end before it starts"),
         (LINE, ["much"], ValueError, "'much' is a name, but this metric was built without"),
         (GRADES, ["godo"], ValueError, "did you mean 'good'"),
         (Tree([-1, 0, 0]), ["dog"], ValueError, "built without labels"),
@@ -157,9 +157,9 @@ def test_bad_words(metric: GroundMetric, sets: Any, error: type[Exception], mess
 
 
 def test_nodes_without_names() -> None:
-    with pytest.raises(ValueError, match="have no names: build it with from_paths"):
+    with pytest.raises(ValueError, match="must have names: build it with from_paths"):
         Tree([-1, 0, 0]).parents(0)
-    with pytest.raises(ValueError, match="names must hold one for each of 3 nodes, got 1"):
+    with pytest.raises(ValueError, match="names must hold one name for each of 3 nodes, got 1"):
         Tree([-1, 0, 0], names=["all"])
     with pytest.raises(ValueError, match="labels must hold at least one"):
         TREE.lowest_common([])

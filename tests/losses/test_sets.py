@@ -306,14 +306,14 @@ def test_many_labels_without_a_table(evaluators: str) -> None:
 )
 def test_what_has_no_meaning_for_sets_is_refused_by_name(loss: Any, name: str) -> None:
     for _ in range(2):  # also once evaluators have been chosen
-        with pytest.raises(ValueError, match=f"{name} must be .* where the target is a SetTarget"):
+        with pytest.raises(ValueError, match=f"{name} must be .* if the target is a SetTarget"):
             loss(some_logits(1), wl.SetTarget([[0, 1]]))
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (wl.SetTarget([[0], []]), "allow some label in every example, got none in example 1"),
+        (wl.SetTarget([[0], []]), "allow at least one label per example, got none in example 1"),
         (wl.SetTarget.from_ranges([0, 3], [2, 2]), "got none in example 1"),
         (wl.SetTarget([[0], [1, K]]), rf"in 0\.\.{K - 1}.*, got {K} in example 1"),
         (wl.SetTarget([[-2], [1]]), "got -2 in example 0"),
@@ -322,7 +322,10 @@ def test_what_has_no_meaning_for_sets_is_refused_by_name(loss: Any, name: str) -
         (wl.SetTarget.from_ranges([-1, 1], [2, 2]), "got -1 in example 0"),
         (wl.SetTarget([[0], [1, 1]]), r"each label once per example, got \[1, 1\] in example 1"),
         (wl.SetTarget([[0], [1], [2]]), r"sets of shape \(2,\)"),
-        (wl.SetTarget.from_ranges([0, 1], [2, 2], [4, 3]), r"ranges of its 2 members.*got 0\.\.2"),
+        (
+            wl.SetTarget.from_ranges([0, 1], [2, 2], [4, 3]),
+            r"ranges within its 2 members.*got 0\.\.2",
+        ),
     ],
 )
 def test_bad_sets(target: wl.SetTarget, message: str, evaluators: str) -> None:

@@ -80,7 +80,7 @@ def test_the_measure_model_learns_a_total_mass() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "config must have a kind out of Linear, MLP, MeasureModel, got None"),
+        ({}, "config must have a kind among Linear, MLP, MeasureModel, got None"),
         ({"kind": "os.system"}, "got 'os.system'"),
         (
             {"kind": "MLP", "features": 3},

@@ -127,7 +127,9 @@ def test_other_scores_take_no_sets(call: Any) -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="allow some label in every example, got none in example"):
+    with pytest.raises(
+        ValueError, match="allow at least one label per example, got none in example"
+    ):
         scores.accuracy(P[:2], wl.SetTarget([[0], []]))
     with pytest.raises(TypeError, match="metric must be a Tree, got Ordinal"):
         scores.hierarchical_fbeta(P, wl.SetTarget(ALL_SETS), Ordinal(K))

@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused() -> None:
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=FREE, scaling_iterations=10)
     with pytest.raises(ValueError, match=r"gamma must be .* may be 0\), got \(0.0, 1.0\)"):
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=(0.0, 1.0))
-    with pytest.raises(ValueError, match="epsilon must be positive where gamma is finite"):
+    with pytest.raises(ValueError, match="epsilon must be positive if gamma is finite"):
         wl.wasserstein(h, y, METRIC, epsilon=0.0, gamma=(1.0, 0.0))
     with pytest.raises(ValueError, match="solver must fit the problem, got Newton"):
         wl.solve(h, y, METRIC, epsilon=0.3, gamma=FREE, solver=Newton())

@@ -1,9 +1,9 @@
-"""Decisions: from predicted probabilities to the labels to answer with.
+"""Decision rules: choose labels from predicted probabilities.
 
-The most probable label is the right answer if all mistakes are equally bad. If they are not, a
-label between two rivals may be the better bet: :func:`least_cost_label` and
-:func:`least_cost_labels` minimise the expected cost. They use the metric's *cost*, as training
-does; pass ``metric.with_cost(power=1)`` to use the distance.
+The most probable label is the best decision if all mistakes are equally bad. Otherwise, a label
+between two probable ones may be better: :func:`least_cost_label` and :func:`least_cost_labels`
+minimise the expected cost. They use the metric's *cost*, as training does; pass
+``metric.with_cost(power=1)`` to use the distance.
 
 Predictions are arrays or tensors `(batch, labels)`: tensors return tensors, arrays and lists return
 arrays. Probabilities need not sum to 1.

@@ -1,4 +1,4 @@
-"""Expected costs and the label of the least, without a matrix of all costs in memory."""
+"""Compute expected costs and minimise them over labels, without the K x K cost matrix."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Expected = Callable[[Tensor, Tensor], Tensor]
 def argmin_over_labels(p: Tensor, metric: GroundMetric, expected: Expected) -> Tensor:
     """The label of least expected cost, `(batch,)`.
 
-    `expected` takes a block of labels and their costs `(block, labels)`, and returns the expected
-    cost of each, `(batch, block)`.
+    `expected` takes a block of labels and their costs `(block, labels)`, and returns their expected
+    costs `(batch, block)`.
     """
     least = p.new_full((len(p),), torch.inf)
     label = torch.zeros(len(p), dtype=torch.long, device=p.device)
@@ -29,7 +29,7 @@ def argmin_over_labels(p: Tensor, metric: GroundMetric, expected: Expected) -> T
 
 
 def least_expected(p: Tensor, metric: GroundMetric) -> Tensor:
-    """The label `i` of least `Σ_j p_j M_ij`, `(batch,)`."""
+    """The label `i` that minimises `Σ_j p_j M_ij`, `(batch,)`."""
     return argmin_over_labels(p, metric, lambda _, costs: p @ costs.T)
 
 

@@ -1,10 +1,11 @@
 r"""Nested sets of labels: intervals of a line, subtrees of a tree, balls, or any labels.
 
-A family gives each example a chain of sets, from a core to all labels, :math:`S_0 \subset S_1
-\subset \dots`. It is described by one number per label, the *mass before it*: the probability of
-the largest set of the chain without the label, 0 for the core. The labels whose mass before them is
-at most `t` are then a set of the chain, the smallest whose probability exceeds `t`. Such sets grow
-with `t`, whatever the numbers: nothing else is needed for :class:`~wassloss.decisions.Guarantee`.
+A family assigns each example a chain of sets, from a core to all labels, :math:`S_0 \subset S_1
+\subset \dots`. One number per label describes it, the *mass before it*: the probability of the
+largest set of the chain without the label, which is 0 for labels of the core. The labels whose mass
+before them is at most `t` form a set of the chain, the smallest whose probability exceeds `t`.
+These sets grow with `t` for any numbers, which is all that
+:class:`~wassloss.decisions.Guarantee` requires.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from wassloss.decisions._argmin import least_expected
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
 
 SETS = ("interval", "subtree", "ball", "any")
-# A share of the mass is spread evenly, so that labels of no probability enter one by one, too.
+# Share of the mass that is spread evenly, so that labels of probability 0 enter one by one, too.
 _SPREAD = 1e-6
-_DIGITS = 12  # of masses: sums that are equal but for rounding tie
+_DIGITS = 12  # masses are rounded to these decimals, so that sums equal up to rounding tie
 
 
 class Family(Protocol):
@@ -37,12 +38,12 @@ class Family(Protocol):
         ...
 
     def word(self, chosen: list[int], names: Sequence[Any]) -> Any:
-        """A set in words: labels in increasing order, which have these names."""
+        """Format a set, given its labels in increasing order and the names of all labels."""
         ...
 
 
 def family_of(metric: GroundMetric, sets: str | None) -> Family:
-    """The family that this word names, or the metric's natural one."""
+    """The family of a name, by default the natural one for the metric."""
     if sets is None:
         natural = {Ordinal: "interval", Tree: "subtree", Discrete: "any"}
         sets = next((word for kind, word in natural.items() if isinstance(metric, kind)), "ball")
@@ -56,11 +57,11 @@ def family_of(metric: GroundMetric, sets: str | None) -> Family:
         return Subtrees(metric)
     check_choice("sets", sets, SETS)
     kind = "Ordinal" if sets == "interval" else "Tree"
-    raise ValueError(f"sets={sets!r} must come with a metric of kind {kind}, got {metric!r}")
+    raise ValueError(f"metric must be a {kind} for sets={sets!r}, got {metric!r}")
 
 
 def mass_before(family: Family, p: Tensor) -> Tensor:
-    """The mass before each label, in pieces of bounded memory, with equal sums made equal."""
+    """The mass before each label, in pieces of bounded memory; equal sums tie despite rounding."""
     p = (1 - _SPREAD) * p + _SPREAD / p.shape[1]
     budget = largest_block(p.device)
     parts = [family.mass_before(p[rows]) for rows in pieces(len(p), p.shape[1], budget)]
@@ -91,10 +92,11 @@ class Balls:
         centre = least_expected(p.to(torch.promote_types(p.dtype, self.metric.dtype)), self.metric)
         centres, place = centre.unique(return_inverse=True)
         costs = self.metric.cost_rows(centres)[place].double()
-        costs.scatter_(1, centre[:, None], costs.amin(1, keepdim=True))  # the centre is in
+        # The centre is always in the ball, whatever the cost of being right.
+        costs.scatter_(1, centre[:, None], costs.amin(1, keepdim=True))
         ordered, labels = costs.sort(dim=1, stable=True)
         nearer = _exclusive(p.gather(1, labels))
-        first = torch.searchsorted(ordered, ordered)  # the labels of one distance enter together
+        first = torch.searchsorted(ordered, ordered)  # labels at equal distance enter together
         return torch.empty_like(p).scatter_(1, labels, nearer.gather(1, first))
 
     word = AnyLabels.word
@@ -102,9 +104,9 @@ class Balls:
 
 @dataclass
 class Intervals:
-    """Intervals of a line, grown from the most probable label to the more probable neighbour.
+    """Intervals of a line that grow from the most probable label to the more probable neighbour.
 
-    Where probabilities fall off to both sides, these are the shortest intervals of their mass.
+    For unimodal probabilities, these are the shortest intervals of their mass.
     """
 
     metric: Ordinal
@@ -115,14 +117,14 @@ class Intervals:
         p = p[:, order]
         batch, labels = p.shape
         rows, outside = torch.arange(batch, device=p.device), p.new_full((batch, 1), -1.0)
-        walled = torch.cat([outside, p, outside], dim=1)  # no interval grows over the end
+        walled = torch.cat([outside, p, outside], dim=1)  # intervals stop at both ends
         below = torch.cat([outside + 1, p.cumsum(1)], dim=1)
         low = high = p.argmax(1)
         mass = p[rows, low]
         before = torch.zeros_like(p)
         for _ in range(labels - 1):
             left, right = walled[rows, low], walled[rows, high + 2]
-            # Of equal neighbours, the one with more beyond it.
+            # On a tie, grow to the side with more mass beyond the interval.
             more = below[:, -1] - below[rows, high + 1] > below[rows, low]
             upward = (right > left) | ((right == left) & more)
             low, high = torch.where(upward, low, low - 1), torch.where(upward, high + 1, high)
@@ -137,10 +139,10 @@ class Intervals:
 
 
 class Subtrees:
-    """The labels below a node, on the way down from the root to the heavier child each time.
+    """The labels below a node, on the path from the root that follows the heaviest child.
 
-    Every node with more than half of the mass is on this way, so where a set has to be that likely
-    it is the deepest node that is.
+    The path contains every node with more than half of the mass. For such masses, a set is
+    therefore the deepest node that has the mass.
     """
 
     name = "subtree"
@@ -163,7 +165,7 @@ class Subtrees:
             offered = start + widest  # (batch, children)
             weight = mass.gather(1, offered.clamp(max=mass.shape[1] - 1))
             most, best = weight.masked_fill(offered >= stop, 0.0).max(1, keepdim=True)
-            # A label that is no leaf may itself be likelier than all below it.
+            # A label at an inner node may itself be more probable than the labels below it.
             own = mass.gather(1, node[:, None]) - weight.masked_fill(offered >= stop, 0.0).sum(
                 1, True
             )
@@ -188,11 +190,11 @@ class Subtrees:
 
 
 def _laminar(metric: Tree, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The different sets of labels below nodes, from the root down.
+    """The distinct sets of labels below nodes, from the root down.
 
     Returns:
-        For each set where it begins and ends among the labels in preorder, and its children,
-        `(sets, 2)`. Children of a set follow one another.
+        The first label of each set in preorder and one past its last, `(sets,)`; and the range of
+        its children, which are consecutive sets, `(sets, 2)`.
     """
     position = metric.label_position[order].cpu()
     starts = torch.arange(len(metric.subtree_end))
@@ -221,6 +223,6 @@ def _laminar(metric: Tree, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _exclusive(ordered: Tensor) -> Tensor:
-    """The sum of what is before each entry."""
+    """The exclusive cumulative sum over labels."""
     sums = ordered.cumsum(1)
     return torch.cat([torch.zeros_like(sums[:, :1]), sums[:, :-1]], dim=1)

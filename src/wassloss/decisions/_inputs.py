@@ -1,4 +1,4 @@
-"""Read probabilities and true labels, and give answers back in the kind that came in."""
+"""Read probabilities and true labels, and return answers in the type of the input."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SUM_TOLERANCE = 0.01  # half precision, and numbers rounded to two digits in a 
 
 
 def in_label_order(given: Any, metric: GroundMetric | None = None) -> Any:
-    """A data frame with its columns in the metric's order, by name if both have names.
+    """Reorder a data frame's columns to the metric's labels, by name if both have names.
 
-    Columns that are numbers must increase, as labels do. All else is returned unchanged.
+    Numbered columns must be increasing, like labels. Anything else is returned unchanged.
     """
     if not _is_pandas(given):
         return given
@@ -28,7 +28,7 @@ def in_label_order(given: Any, metric: GroundMetric | None = None) -> Any:
     if names is None:
         if all(isinstance(each, int | float) for each in listed) and listed != sorted(listed):
             raise ValueError(
-                f"probabilities must have columns that increase, got {listed[:6]}; pass "
+                f"probabilities must have increasing columns, got {listed[:6]}; pass "
                 "probabilities.sort_index(axis=1)"
             )
         return given
@@ -38,8 +38,8 @@ def in_label_order(given: Any, metric: GroundMetric | None = None) -> Any:
         wrong = sorted(set(names) ^ set(metric.labels))
         raise ValueError(
             "probabilities must have one column for each of the ground metric's labels, but "
-            f"{wrong[0] if wrong else 'a name twice'!r} differs; for columns in the metric's order "
-            "whatever their names, pass probabilities.to_numpy()"
+            f"{wrong[0] if wrong else 'a name twice'!r} differs; if the columns are already in the "
+            "metric's order, pass probabilities.to_numpy()"
         )
     return given[list(metric.labels)]
 
@@ -53,7 +53,7 @@ def column_names(given: Any) -> list[str] | None:
 def read_simplex(probabilities: Any, metric: GroundMetric | None = None) -> Tensor:
     """Probabilities `(batch, labels)` in double precision, each row divided by its sum.
 
-    The sum must be near 1 to begin with: counts, percentages and logits are refused.
+    The sum must already be close to 1: counts, percentages and logits are refused.
     """
     probabilities = in_label_order(probabilities, metric)
     p = inputs.read_scores(probabilities, metric, "probabilities").double()
@@ -61,7 +61,7 @@ def read_simplex(probabilities: Any, metric: GroundMetric | None = None) -> Tens
     if row is not None:
         value = p[row][(p[row] < 0) | (p[row] > 1 + _SUM_TOLERANCE)][0].item()
         raise ValueError(
-            f"probabilities must be in [0, 1], got {value:g} in row {row}; of logits, pass the "
+            f"probabilities must be in [0, 1], got {value:g} in row {row}; for logits, pass their "
             "softmax, or Temperature(logits=True).fit(logits, y)(logits)"
         )
     total = p.sum(1, keepdim=True)
@@ -75,7 +75,7 @@ def read_simplex(probabilities: Any, metric: GroundMetric | None = None) -> Tens
 
 
 def read_truth(y: Any, rows: int, labels: int, names: Sequence[str] | None) -> Tensor:
-    """The true label of each row, `(rows,)`, given as class ids or as names."""
+    """Read the true label of each row, `(rows,)`, given as class ids or names."""
     if isinstance(y, Tensor):
         y = y.detach().cpu().numpy()
     truth = np.asarray(y)
@@ -98,15 +98,16 @@ def _named(truth: NDArray[Any], names: Sequence[str] | None) -> NDArray[np.int64
     found = [place.get(each, -1) for each in truth.tolist()]
     if -1 in found:
         row = found.index(-1)
-        known = "integers, as labels have no names" if names is None else f"{list(names)[:6]} …"
+        known = "integers, because labels have no names"
+        known = known if names is None else f"{list(names)[:6]} …"
         raise ValueError(f"y must hold {known}, got {truth.tolist()[row]!r} in row {row}")
     return np.array(found, dtype=np.int64)
 
 
 def given_back(answer: Tensor, given: Any, *, by_label: bool = False) -> Any:
-    """A tensor for tensors, an array for arrays, a column or frame of pandas for its frames.
+    """Convert an answer to the input's type: a tensor, an array, or a pandas series or frame.
 
-    An answer `by_label` has the columns of the frame that was given.
+    With `by_label`, the answer's columns are labels, and a frame gets the input's column names.
     """
     if isinstance(given, Tensor):
         return answer
@@ -119,7 +120,7 @@ def given_back(answer: Tensor, given: Any, *, by_label: bool = False) -> Any:
 
 
 def words_given_back(words: list[Any], given: Any) -> Any:
-    """Words per row: a list for tensors, an array of objects, or a column of pandas."""
+    """Convert one object per row: to a list for tensors, else to an array or a pandas series."""
     if isinstance(given, Tensor):
         return words
     if _is_pandas(given):
@@ -134,5 +135,5 @@ def _is_pandas(given: Any) -> bool:
 
 
 def _column(values: Any, frame: Any, dtype: Any = None) -> Any:
-    """A nameless column of pandas with the rows of a frame."""
+    """A pandas series without a name, with the index of a frame."""
     return type(frame)({"": values}, index=frame.index, dtype=dtype)[""].rename(None)

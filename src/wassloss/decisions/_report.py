@@ -1,4 +1,4 @@
-"""What a guarantee promises, on how many rows it rests, and how precise its answers are."""
+"""Summarise a guarantee: its promise, its calibration rows, and the precision of its sets."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from scipy.stats import beta
 
 from wassloss.decisions._thresholds import rank_of
 
-_USUAL = (0.05, 0.95)  # between which the share that is right lies nine times in ten
+_USUAL = (0.05, 0.95)  # quantiles of the coverage in the report
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a guarantee rests on, in numbers; its `str` is in words."""
+    """The figures of a guarantee's report; `str` formats them."""
 
     level: float | None
     distance: float | None
-    each: str | None  # for which parts the promise holds by itself
+    each: str | None  # "class" or "group" if the promise holds for each one
     rows: int
-    fewest: int  # rows of a part
-    ties: int
+    fewest: int  # rows of the smallest class or group
+    ties: int  # rows at the threshold
     labels: int
-    size: float
-    single: float
-    everything: float
-    right: float
+    size: float  # mean number of labels per set
+    single: float  # share of sets with one label
+    everything: float  # share of sets with all labels
+    right: float  # share of sets with the true label
 
     def __str__(self) -> str:
         by = f" for every {self.each}" if self.each else ""
@@ -39,7 +39,7 @@ class Report:
         if self.level is not None:
             rank = rank_of(self.level, self.fewest)
             low, high = beta.ppf(_USUAL, rank, self.fewest + 1 - rank)
-            rests += f"; with so many, {low:.1%} to {high:.1%} are right nine times in ten"
+            rests += f"; in nine of ten such samples, coverage is {low:.1%} to {high:.1%}"
         lines = [
             f"promise    {promise}, on average over new rows",
             f"rests on   {rests}",

@@ -1,6 +1,7 @@
-r"""Which threshold makes nested sets keep a promise: two theorems, each a few lines.
+r"""Thresholds at which nested sets keep a promise: split conformal and conformal risk control.
 
-Both need calibration rows that are exchangeable with the new ones, and nothing of the model.
+Both require calibration rows that are exchangeable with new rows, and assume nothing about the
+model.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ Array = NDArray[np.float64]
 
 
 def rank_of(level: float, rows: int) -> int:
-    """How many of the calibration rows, and at least one more, a set must be right for."""
-    return math.ceil((rows + 1) * level - 1e-9)  # 0.7 · 10 is a little more than 7 in floats
+    """The number of calibration rows, at least 1, for which sets must contain the truth."""
+    return math.ceil((rows + 1) * level - 1e-9)  # 0.7 · 10 rounds to a little more than 7
 
 
 def rows_for_level(level: float) -> int:
-    """The fewest calibration rows with which a level can be promised by less than all labels."""
+    """The fewest calibration rows for which sets smaller than all labels can keep a level."""
     return math.ceil(level / (1 - level) - 1e-9)
 
 
 def coverage_threshold(before: Array, level: float) -> float:
-    """The threshold at which sets hold the truth with probability `level` (split conformal).
+    """The threshold at which sets contain the truth with probability `level` (split conformal).
 
     Args:
         before: the mass before the true label, `(rows,)`.
-        level: the probability promised.
+        level: the promised probability.
 
-    The mass before a new row's truth is, by exchangeability, as likely to have any of `rows + 1`
-    ranks, so it is at most the `k`-th smallest with probability at least `k / (rows + 1)`; and,
-    without ties, less than `1 / (rows + 1)` more than that (Vovk et al., 2005).
+    By exchangeability, the mass before a new row's truth is equally likely to have any of the
+    `rows + 1` ranks. It is therefore at most the `k`-th smallest with probability at least
+    `k / (rows + 1)` and, without ties, less than `1 / (rows + 1)` more (Vovk et al., 2005).
     """
     rank = rank_of(level, len(before))
     return float(np.partition(before, rank - 1)[rank - 1])
@@ -47,16 +48,16 @@ def distance_threshold(steps: Array, falls: Array, core: Array, limit: float, mo
     """The threshold at which the mean distance is at most `limit` (conformal risk control).
 
     Args:
-        steps: the thresholds at which the distance of some row falls, `(n,)`.
-        falls: by how much it falls there, `(n,)`.
+        steps: the thresholds at which the distance of a row decreases, `(n,)`.
+        falls: the decreases there, `(n,)`.
         core: each row's distance to its core, `(rows,)`.
-        limit: the mean distance promised.
-        most: the largest distance there is.
+        limit: the promised mean distance.
+        most: the largest distance.
 
-    Distances fall as sets grow, to 0, so the least threshold whose mean over the calibration rows
-    *and one row at the largest distance* is at most the limit keeps it for a new row (Angelopoulos
-    et al., 2024). Infinite if not even all labels are near enough, which costs allow whose diagonal
-    is not 0.
+    Distances decrease as sets grow. The least threshold at which the mean over the calibration rows
+    *and one row at the largest distance* is at most the limit therefore keeps the limit for a new
+    row (Angelopoulos et al., 2024). It is infinite if the set of all labels exceeds the limit,
+    which is possible for costs with a non-zero diagonal.
     """
     allowed = limit * (len(core) + 1) - most
     if core.sum() <= allowed:
@@ -70,12 +71,12 @@ def distance_threshold(steps: Array, falls: Array, core: Array, limit: float, mo
 def falling_distances(
     before: Tensor, truth: Tensor, metric: GroundMetric
 ) -> tuple[Array, Array, Array]:
-    """At which thresholds and by how much distances to the sets fall, and those to the cores."""
+    """The arguments `steps`, `falls` and `core` of :func:`distance_threshold`."""
     steps, falls, core = [], [], []
     for rows in pieces(len(truth), metric.size, largest_block(before.device)):
         ordered, labels = before[rows].sort(dim=1, stable=True)
         near = metric.cost_columns(truth[rows]).double().gather(1, labels).cummin(1).values
-        # Labels of one mass enter together: the distance to the set is that after the last.
+        # Labels of equal mass enter together: take the distance after the last of them.
         last = torch.searchsorted(ordered, ordered, right=True) - 1
         near = near.gather(1, last)
         fallen = near[:, :-1] - near[:, 1:]

@@ -1,4 +1,4 @@
-"""Cut-offs on a line, tuned for a score."""
+"""Cut-offs of the expected position on a line, tuned for a score."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SCORES = ("quadratic_weighted_kappa", "mean_absolute_error")
 
 
 class Cutoffs:
-    r"""Answer by where the expected position on a line falls among cut-offs tuned for a score.
+    r"""Choose labels by comparing the expected position on a line with tuned cut-offs.
 
     The expected position :math:`\sum_j p_j x_j` of each row is compared with `labels - 1`
-    cut-offs. `fit` finds those with the best score on its rows, which must be rows that the model
-    was not trained on.
+    cut-offs. `fit` finds the cut-offs with the best score on its rows, which must be rows that the
+    model was not trained on.
 
-    Both scores are optimised exactly. The answers of rows in the order of their positions never
-    fall, so the least sum of costs is a dynamic program, `rows × labels`. Quadratic weighted kappa
+    Both scores are optimised exactly. Answers never decrease along rows sorted by position, so a
+    dynamic program of size `rows × labels` finds the least sum of costs. Quadratic weighted kappa
     is one minus a ratio of two such sums, :math:`\sum_r (a_r - y_r)^2` over its expectation by
-    chance, :math:`\sum_{rk} \pi_k (a_r - k)^2`, and the least ratio is that of a few programs
+    chance, :math:`\sum_{rk} \pi_k (a_r - k)^2`; a few such programs find the least ratio
     (Dinkelbach, 1967).
 
     Args:
@@ -41,9 +41,9 @@ class Cutoffs:
             :mod:`wassloss.scores`: in steps from label to label.
 
     Attributes:
-        cutoffs: `(labels - 1,)`, once fitted, from low to high; infinite ones are never, or always,
-            passed.
-        score_: the score of the rows that it was fitted to.
+        cutoffs: the fitted cut-offs from low to high, `(labels - 1,)`; an infinite one means that
+            no row, or every row, exceeds it.
+        score_: the score on the rows of `fit`.
 
     >>> import wassloss as wl
     >>> p = [[0.8, 0.2, 0.0], [0.6, 0.3, 0.1], [0.5, 0.2, 0.3], [0.4, 0.3, 0.3]]
@@ -59,7 +59,7 @@ class Cutoffs:
 
     def __init__(self, metric: Ordinal, score: str = "quadratic_weighted_kappa") -> None:
         if not isinstance(metric, Ordinal):
-            raise TypeError(f"metric must be an Ordinal, labels on a line, got {metric!r}")
+            raise TypeError(f"metric must be an Ordinal, got {metric!r}")
         check_choice("score", score, _SCORES)
         self.metric, self.score = metric, score
 
@@ -70,14 +70,14 @@ class Cutoffs:
         Args:
             probabilities: `(rows, labels)`: tensor, array or data frame.
             y: the true label of each row, `(rows,)`: class ids, or names of labels.
-            sample_weight: how much each row counts, `(rows,)`.
+            sample_weight: weight per row, `(rows,)`.
         """
         p = _inputs.read_simplex(probabilities, self.metric)
         truth = _inputs.read_truth(y, len(p), self.metric.size, self.metric.labels).numpy()
         weight = inputs.read_sample_weight(sample_weight, p).cpu().numpy()
-        along = self._order().argsort().cpu().numpy()  # the step of each label
+        along = self._order().argsort().cpu().numpy()  # rank of each label on the line
         places, row = np.unique(self._places(p), return_inverse=True)
-        seen = np.zeros((len(places), self.metric.size))  # weight of each truth at each place
+        seen = np.zeros((len(places), self.metric.size))  # weight of each true label per position
         np.add.at(seen, (row, along[truth]), weight)
         labels = np.arange(self.metric.size)
         steps = np.abs(labels[:, None] - labels).astype(np.float64)
@@ -117,13 +117,13 @@ class Cutoffs:
 
 
 def _least_sum(costs: Array) -> tuple[NDArray[np.int64], float]:
-    """Where each answer begins if answers never fall and their costs add up to the least.
+    """Minimise the sum of costs over non-decreasing answers.
 
     Args:
-        costs: of each answer at each place, `(places, labels)`.
+        costs: the cost of each answer at each position, `(places, labels)`.
 
     Returns:
-        The first place of each answer but the lowest, `(labels - 1,)`, and the sum.
+        The first position of each answer but the lowest, `(labels - 1,)`, and the least sum.
     """
     sums = np.concatenate([np.zeros((1, costs.shape[1])), costs.cumsum(0)])
     best, count = sums[:, 0], np.arange(len(sums))  # of the first places, with answers so far
@@ -141,10 +141,10 @@ def _least_sum(costs: Array) -> tuple[NDArray[np.int64], float]:
 
 
 def _least_ratio(over: Array, under: Array) -> tuple[NDArray[np.int64], float]:
-    """The same for the least ratio of two sums."""
+    """Minimise the ratio of two sums over non-decreasing answers; returns as `_least_sum`."""
     rows, ratio = np.arange(len(over)), np.inf
     starts = np.zeros(over.shape[1] - 1, dtype=np.int64)
-    trial = 1.0  # the ratio by chance, which is always within reach
+    trial = 1.0  # the ratio by chance, which can always be reached
     while trial < ratio:
         ratio, kept = trial, starts
         starts, _ = _least_sum(over - ratio * under)
@@ -154,9 +154,9 @@ def _least_ratio(over: Array, under: Array) -> tuple[NDArray[np.int64], float]:
 
 
 def _between(places: Array, starts: NDArray[np.int64]) -> Array:
-    """Cut-offs halfway between the places before and after each start."""
+    """Cut-offs halfway between the positions before and after each start."""
     walled = np.concatenate([[-np.inf], places, [np.inf]])
     below, above = walled[starts], walled[starts + 1]
     with np.errstate(invalid="ignore"):
         middle = (below + above) / 2
-    return np.where(middle > below, middle, above)  # neighbouring floats have none between them
+    return np.where(middle > below, middle, above)  # no float is between neighbouring floats

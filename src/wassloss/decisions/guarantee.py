@@ -1,4 +1,4 @@
-"""Sets of labels with a promise: as fine as the model is sure, right as often as was asked."""
+"""Conformal prediction: sets of labels with guaranteed coverage or expected distance."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LEVEL = 0.9
 
 
 class Guarantee:
-    r"""Answer with the smallest natural set of labels that keeps a promise.
+    r"""Predict the smallest natural set of labels that keeps a promise.
 
-    Each example has a chain of nested sets, from its likeliest labels to all of them: the
-    intervals of a line, the nodes of a tree from a leaf up, or balls around the label of least
-    expected cost. `fit` finds a threshold on calibration rows, and an answer is the smallest set of
-    the chain whose probability exceeds it. One of two promises holds on average over new rows,
-    however wrong the model:
+    Each example has a chain of nested sets, from its most probable labels to all labels: intervals
+    of a line, nodes of a tree from a leaf up, or balls around the label of least expected cost.
+    `fit` finds a threshold on calibration rows, and the prediction is the smallest set of the chain
+    whose probability exceeds it. One of two promises holds on average over new rows, even if the
+    model is wrong:
 
     - ``level``: the set contains the truth with probability at least `level` (split conformal
       prediction);
@@ -45,26 +45,26 @@ class Guarantee:
       `distance`, in the metric's unit (conformal risk control).
 
     **Why it holds.** Let :math:`s(x, j)` be the probability of the largest set of the chain of `x`
-    without the label `j`, which depends on `x` alone. The answer at a threshold `t` is
-    :math:`C_t(x) = \{j : s(x, j) \le t\}`, so answers grow with `t`, and the truth is in
-    :math:`C_t` just when :math:`s(x, y) \le t`. If calibration rows and the new one are
-    exchangeable, every rank of the new row's :math:`s(x, y)` among all :math:`n + 1` is equally
-    likely. With the :math:`\lceil (n + 1) \, level \rceil`-th smallest of the `n` calibration rows
-    as `t`, the truth is therefore in :math:`C_t` with probability at least `level`. The distance to
-    :math:`C_t` falls with `t`, which is all that risk control needs.
+    without the label `j`, which depends only on `x` and `j`. The prediction at a threshold `t` is
+    :math:`C_t(x) = \{j : s(x, j) \le t\}`. It grows with `t`, and contains the truth if and only if
+    :math:`s(x, y) \le t`. If calibration rows and the new row are exchangeable, all :math:`n + 1`
+    ranks of the new row's :math:`s(x, y)` are equally likely. With the
+    :math:`\lceil (n + 1) \, level \rceil`-th smallest of the `n` calibration rows as `t`,
+    :math:`C_t` therefore contains the truth with probability at least `level`. Risk control only
+    needs that the distance to :math:`C_t` decreases with `t`.
 
-    The rows of `fit` must be rows that the model was neither trained nor tuned on, and new rows
-    must come from the same source; neither can be checked here. The promise is about all rows
-    together: for rare classes it may fail unless `per_class`, for groups unless `groups` are given.
+    The model must be neither trained nor tuned on the rows of `fit`, and new rows must come from
+    the same source; neither can be checked here. The promise holds over all rows together: it may
+    fail for rare classes unless `per_class` is set, and for groups unless `groups` are given.
 
     Args:
         metric: the ground metric, or a matrix of distances.
-        level: how often sets contain the truth, in (0, 1); 0.9 by default.
-        distance: promise this expected distance instead.
+        level: the probability with which sets contain the truth, in (0, 1); 0.9 by default.
+        distance: an expected distance to promise instead.
         sets: ``"interval"`` (the default on a line), ``"subtree"`` (on a tree), ``"ball"``
             (elsewhere), or ``"any"``: the most probable labels (for the 0-1 metric).
-        per_class: keep `level` for every true class by itself. Each class then needs enough rows.
-        names: the labels in words; by default the metric's names, positions on a line, or numbers.
+        per_class: keep `level` for each true class separately; each class then needs enough rows.
+        names: the labels' names; by default the metric's, or positions on a line, or numbers.
 
     >>> import numpy as np, wassloss as wl
     >>> rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ class Guarantee:
         self.distance = None if distance is None else _checked_distance(distance)
         self.per_class = check_flag("per_class", per_class)
         if self.per_class and self.level is None:
-            raise ValueError("per_class must be False where distance is promised, got True")
+            raise ValueError("per_class must be False if distance is given, got True")
         if names is not None and len(names) != self.metric.size:
             raise ValueError(f"names must have {self.metric.size} entries, got {len(names)}")
         self._names = _names(self.metric) if names is None else list(names)
@@ -107,10 +107,10 @@ class Guarantee:
         Args:
             probabilities: `(rows, labels)` of rows that the model was not trained on.
             y: the true label of each row, `(rows,)`: class ids, or names of labels.
-            groups: what each row belongs to, `(rows,)`, to keep the promise for each group.
+            groups: the group of each row, `(rows,)`, to keep the promise for each group.
 
         Raises:
-            ValueError: a promise needs more rows than there are.
+            ValueError: if there are too few rows for the promise.
         """
         p = _inputs.read_simplex(probabilities, self.metric)
         names = self._names if all(isinstance(each, str) for each in self._names) else None
@@ -128,7 +128,7 @@ class Guarantee:
 
     @torch.no_grad()
     def mask(self, probabilities: Numbers, *, groups: Any = None) -> Any:
-        """Which labels each answer holds: booleans `(batch, labels)`, never a row without any."""
+        """A mask of the labels of each set, `(batch, labels)`; no set is empty."""
         probabilities = _inputs.in_label_order(probabilities, self.metric)
         p = _inputs.read_simplex(probabilities, self.metric)
         chosen = self._chosen(self._before(p), groups)
@@ -136,10 +136,10 @@ class Guarantee:
 
     @torch.no_grad()
     def __call__(self, probabilities: Numbers, *, groups: Any = None) -> Any:
-        """Answers in words, one per row: a list for tensors, else an array or column of objects.
+        """Readable sets, one per row: a list for tensors, otherwise an array or series of objects.
 
-        ``"3..5"`` on a line, a node's name on a tree whose nodes have names (``"any"`` for an
-        unnamed root), lists of names elsewhere.
+        A set is ``"3..5"`` on a line, a node's name on a tree with named nodes (``"any"`` for an
+        unnamed root), and a list of names elsewhere.
         """
         p = _inputs.read_simplex(probabilities, self.metric)
         chosen = self._chosen(self._before(p), groups).cpu()
@@ -147,7 +147,7 @@ class Guarantee:
         return _inputs.words_given_back(words, probabilities)
 
     def report(self) -> str:
-        """What is promised, on how many rows it rests, and how precise the answers are."""
+        """Describe the promise, the calibration rows, and the precision of the sets."""
         self._check_fitted()
         return str(self._report)
 
@@ -201,22 +201,22 @@ class Guarantee:
         needed = max(1, int(np.ceil(most / limit - 1 - 1e-9)))
         if len(truth) < needed:
             raise ValueError(
-                f"y must have at least {needed} rows{where} for distance={limit:g}, as the largest "
-                f"distance is {most:g}, got {len(truth)}; calibrate on more rows, or promise a "
-                "larger distance"
+                f"y must have at least {needed} rows{where} for distance={limit:g}, because the "
+                f"largest distance is {most:g}, got {len(truth)}; calibrate on more rows, or "
+                "promise a larger distance"
             )
         steps, falls, core = falling_distances(before, truth, distance)
         found = distance_threshold(steps, falls, core, limit, most)
         if np.isinf(found):
             raise ValueError(
-                f"distance must be larger than that of the truth to all labels, got {limit:g}"
+                f"distance must be larger than the set of all labels achieves, got {limit:g}"
             )
         return found
 
     def _chosen(self, before: Tensor, groups: Any) -> Tensor:
-        """The labels of each answer, `(batch, labels)`."""
+        """A mask of the labels of each set, `(batch, labels)`."""
         if self._by_group != (groups is not None):
-            wanted = "be given, as they were to fit" if self._by_group else "be None, as in fit"
+            wanted = "be given, as in fit" if self._by_group else "be None, as in fit"
             raise ValueError(f"groups must {wanted}")
         limit = before.new_zeros(before.shape)
         for group, rows in _parts(groups, len(before)).items():
@@ -227,19 +227,19 @@ class Guarantee:
         inside = before <= limit
         if not self.per_class:
             return inside
-        # With a threshold for each label there may be gaps: the smallest set of the chain with all.
+        # Thresholds per label may leave gaps: take the smallest set of the chain without gaps.
         reach = before.masked_fill(~inside, 0.0).amax(1, keepdim=True)
         return before <= reach
 
     def _judged(self, before: Tensor, truth: Tensor, chosen: Tensor, parts: Any) -> Report:
-        """What the calibration rows themselves are answered with."""
+        """Evaluate the sets of the calibration rows."""
         right = chosen.gather(1, truth[:, None])[:, 0]
         own = before.gather(1, truth[:, None])[:, 0].cpu().numpy()
         sizes = chosen.sum(1).double()
         counts = [len(rows) for rows in parts.values()]
         if self.per_class:
             classes = (torch.bincount(truth[rows]) for rows in parts.values())
-            counts = [int(each.min()) for each in classes]  # none is without rows, by now
+            counts = [int(each.min()) for each in classes]  # positive, as _check_rows ensured
         ties = 0
         if self.level is not None and not self.per_class:
             ties = max(
@@ -285,7 +285,7 @@ def _names(metric: GroundMetric) -> list[Any]:
 
 
 def _parts(groups: Any, rows: int) -> dict[Hashable, NDArray[np.int64]]:
-    """The rows of each group; all rows under None without groups."""
+    """The rows of each group; without groups, all rows under the key None."""
     if groups is None:
         return {None: np.arange(rows)}
     listed = np.asarray(groups)

@@ -1,4 +1,4 @@
-"""The label to answer with if some mistakes are worse than others."""
+"""Choose the label of least expected cost."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ def least_cost_label(
 
     .. math:: \hat\kappa = \arg\min_i \sum_j p_j M_{ij}
 
-    Under the 0-1 metric it is the most probable label; on a line it is the median for ``power=1``
-    and the label nearest to the mean for ``power=2``. Among labels of equal expected cost (up to
-    rounding) any may be returned. Time is `batch × labels²`; on a line with ``power=1``,
-    `batch × labels`.
+    Under the 0-1 metric this is the most probable label; on a line it is the median for ``power=1``
+    and the label nearest to the mean for ``power=2``. Ties (up to rounding) are broken arbitrarily.
+    Time is `batch × labels²`; on a line with ``power=1``, `batch × labels`.
 
     Args:
-        probabilities: `(batch, labels)`: tensor, array or data frame, whose columns are found by
-            name if they and the metric's labels are names.
-        metric: the ground metric; a matrix of distances; or the costs of each row, an array or
-            tensor `(batch, answers, labels)` whose entry `[r, i, j]` is the cost of answering `i`
-            in row `r` if the truth is `j`.
-        abstain: the price of no answer, in the unit of the cost (the distance, for ``power=1``).
-            Rows whose least expected cost is higher are answered with -1: ask someone else. The
-            mean of costs and prices paid is then as small as can be (Chow, 1970). Probabilities
-            must then sum to 1, and should be calibrated: see :class:`Temperature`.
+        probabilities: `(batch, labels)`: tensor, array or data frame. If both the columns of a
+            frame and the metric's labels have names, columns are matched by name.
+        metric: the ground metric; a matrix of distances; or costs per row, an array or tensor
+            `(batch, answers, labels)` whose entry `[r, i, j]` is the cost of answering `i` in row
+            `r` if the truth is `j`.
+        abstain: the price of not answering, in the unit of the cost (the distance, for
+            ``power=1``). Rows with a higher least expected cost get -1. This minimises the mean of
+            costs and prices (Chow, 1970). Probabilities must then sum to 1, and should be
+            calibrated: see :class:`Temperature`.
 
     Returns:
         Integers `(batch,)`.
 
     >>> import wassloss as wl
-    >>> p = [[0.4, 0.0, 0.25, 0.35]]  # 0 is most probable, and a bad bet
+    >>> p = [[0.4, 0.0, 0.25, 0.35]]  # label 0 is most probable, but far from the others
     >>> least_cost_label(p, wl.ground.Ordinal(4)), least_cost_label(p, wl.ground.Discrete(4))
     (array([2]), array([0]))
     >>> least_cost_label([*p, [0, 0.1, 0.9, 0]], wl.ground.Ordinal(4), abstain=0.5)
     array([-1,  2])
     >>> import numpy as np
-    >>> amounts = np.array([10.0, 500.0])  # what a missed fraud costs; to block costs 20
+    >>> amounts = np.array([10.0, 500.0])  # cost of missing a fraud; blocking costs 20
     >>> costs = np.array([[[0, a], [20, 0]] for a in amounts])
     >>> least_cost_label([[0.9, 0.1], [0.9, 0.1]], costs)
     array([0, 1])
@@ -91,13 +90,13 @@ def _median(p: Tensor, positions: Tensor) -> Tensor:
 
 
 def _costs_by_row(metric: Any) -> Tensor | None:
-    """Costs `(batch, answers, labels)` if there are some for each row."""
+    """Costs `(batch, answers, labels)` if `metric` holds costs per row, otherwise None."""
     if not isinstance(metric, Tensor | np.ndarray) or metric.ndim != 3:
         return None
     costs = metric.detach() if isinstance(metric, Tensor) else torch.from_numpy(np.array(metric))
     costs = costs.double()
     if not costs.isfinite().all():
-        raise ValueError("metric, as the costs of each row, must be finite")
+        raise ValueError("metric, as costs per row, must be finite")
     return costs
 
 
@@ -105,7 +104,7 @@ def _with_costs(probabilities: Numbers, costs: Tensor) -> tuple[Tensor, Tensor]:
     p = inputs.read_probabilities(probabilities).double()
     if (costs.shape[0], costs.shape[2]) != tuple(p.shape):
         raise ValueError(
-            f"metric, as the costs of each row, must have shape ({p.shape[0]}, answers, "
+            f"metric, as costs per row, must have shape ({p.shape[0]}, answers, "
             f"{p.shape[1]}), got {tuple(costs.shape)}"
         )
     return p, costs.to(p.device)

@@ -1,4 +1,4 @@
-"""Several labels to propose, if one of them should be near the truth."""
+"""Choose several labels, so that one of them is near the truth."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def least_cost_labels(probabilities: Numbers, metric: AnyMetric, k: SupportsInde
 
     .. math:: E(S) = \sum_j p_j \min_{i \in S} M_{ij}
 
-    Labels are chosen greedily, each the one that lowers :math:`E` the most, in time
-    `k × batch × labels²`. Finding the best set is hard (k-medoids); the saving
-    :math:`\max M - E(S)` is monotone and submodular, so the greedy set saves at least
-    :math:`1 - 1/e`, 63 %, of what the best set does. Unlike the most probable labels the set
-    spreads out: near-synonyms of a label chosen already save nothing.
+    Labels are chosen greedily: each one lowers :math:`E` the most. This takes time
+    `k × batch × labels²`. Finding the best set is NP-hard (k-medoids), but the saving
+    :math:`\max M - E(S)` is monotone and submodular, so that the greedy set saves at least
+    :math:`1 - 1/e`, or 63 %, of what the best set does. Unlike the most probable labels, the set
+    spreads out: near-synonyms of a chosen label save nothing.
 
     Returns:
         Integers `(batch, k)`, in the order of choice.

@@ -1,4 +1,4 @@
-"""One number that makes probabilities neither too sure nor too unsure."""
+"""Temperature scaling: calibrate probabilities with one number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wassloss.scores._inputs import Numbers
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_HOTTEST = 20.0  # and its inverse the coldest: beyond, answers are all the same, or all sure
+_HOTTEST = 20.0  # temperatures are in [1/20, 20]; beyond, outputs are uniform or one-hot
 
 
 class Temperature:
@@ -25,20 +25,21 @@ class Temperature:
     .. math:: q_j \propto \exp(z_j / T), \qquad
         T = \arg\max_T \sum_r w_r \log q_{r, y_r}
 
-    A model that is too sure of itself has :math:`T > 1`. The most probable label stays the same;
-    decisions by cost, prices and sums of probabilities become right (Guo et al., 2017). Fit it on
-    rows that the model was not trained on.
+    An overconfident model has :math:`T > 1`. The most probable label does not change, but decisions
+    by expected cost do, because they need calibrated probabilities (Guo et al., 2017). Fit the
+    temperature on rows that the model was not trained on.
 
-    Of probabilities, :math:`z_j = \log p_j`. A probability of 0, which forests often give, counts
-    as `floor`: the smallest positive one among the rows of `fit`, divided by the number of labels,
-    so that one surprise is not infinitely unlikely. `temperature` is kept within 1/20 and 20.
+    For probabilities, :math:`z_j = \log p_j`. A probability of 0, which random forests often
+    return, is raised to `floor`: the smallest positive probability in the rows of `fit`, divided by
+    the number of labels. A true label of probability 0 then has a finite loss. `temperature` is in
+    [1/20, 20].
 
     Args:
-        logits: whether `fit` and calls take logits. Calls return probabilities in either case.
+        logits: whether `fit` and calls take logits. Calls always return probabilities.
 
     Attributes:
-        temperature: `T`, once fitted.
-        floor: the least probability, once fitted; 0 for logits.
+        temperature: the fitted `T`.
+        floor: the fitted smallest probability; 0 for logits.
 
     >>> import torch
     >>> p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
@@ -62,7 +63,7 @@ class Temperature:
         Args:
             probabilities: `(rows, labels)`, or logits if `logits`: tensor, array or data frame.
             y: the true label of each row, `(rows,)`: class ids, or names of the frame's columns.
-            sample_weight: how much each row counts, `(rows,)`.
+            sample_weight: weight per row, `(rows,)`.
         """
         p = self._read(probabilities)
         names = _inputs.column_names(probabilities)
@@ -78,7 +79,7 @@ class Temperature:
 
     @torch.no_grad()
     def __call__(self, probabilities: Numbers) -> Any:
-        """Scaled probabilities, of the kind and the precision that came in."""
+        """Scale probabilities; the result has the type and dtype of the input."""
         if not hasattr(self, "temperature"):
             raise ValueError("Temperature must be fitted first: call fit(probabilities, y)")
         p = (self._logits(self._read(probabilities)) / self.temperature).softmax(1)
@@ -103,7 +104,7 @@ class Temperature:
 
 
 def _most_likely(z: Tensor, truth: Tensor, weight: Tensor) -> float:
-    """The temperature at which the slope of the likelihood is 0, or the nearer bound."""
+    """The maximum-likelihood temperature, the zero of the slope, or the nearer bound."""
     coldest, hottest = 1 / _HOTTEST, _HOTTEST
     if likelihood_slope(1 / coldest, z, truth, weight) <= 0:
         return coldest
@@ -114,7 +115,7 @@ def _most_likely(z: Tensor, truth: Tensor, weight: Tensor) -> float:
 
 
 def likelihood_slope(inverse: float, z: Tensor, truth: Tensor, weight: Tensor) -> float:
-    r"""The slope of the mean negative log-likelihood in :math:`1 / T`, in which it is convex."""
+    r"""The derivative of the mean negative log-likelihood in :math:`1 / T`, which is increasing."""
     own = z.gather(1, truth[:, None])[:, 0]
     expected = ((inverse * z).softmax(1) * z).sum(1)
     return float(weight @ (expected - own))

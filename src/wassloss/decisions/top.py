@@ -1,4 +1,4 @@
-"""The labels to answer with if all mistakes are equally bad."""
+"""Choose the labels of highest score."""
 
 from __future__ import annotations
 

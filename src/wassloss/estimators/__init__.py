@@ -6,7 +6,7 @@
 >>> wl.WassersteinClassifier().fit(X, y).score(X, y) > 0.9
 True
 
-They are imported when first used, so that `import wassloss` does not wait for scikit-learn.
+They are imported on first use, so that `import wassloss` does not load scikit-learn.
 """
 
 from wassloss.estimators.base import FitWarning

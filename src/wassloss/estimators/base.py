@@ -1,4 +1,4 @@
-"""What the estimators share: reading their input, fitting, saving, and the output of the model."""
+"""The base class of the estimators: input checks, fitting, saving, and the model's outputs."""
 
 from __future__ import annotations
 
@@ -52,36 +52,40 @@ if TYPE_CHECKING:
 _FLOATS = (np.float64, np.float32)
 _FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps are faster
 _LBFGS_ITERATIONS = 1000
-_STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
-_ROWS = 4096  # examples that are predicted at once, at most
-_ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded whatever the labels
+_STEPS, _PASSES = 1000, 5  # default number of small steps, and the fewest passes over the data
+_ROWS = 4096  # most examples to predict at once
+_ENTRIES = 2**24  # most entries of (examples, labels) at once, to bound memory
 
 
-Weights = dict[str, Tensor] | None  # to begin with
+Weights = dict[str, Tensor] | None  # initial weights of a model
 
 
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
-    """`fit` stopped before it converged: wassloss's and scikit-learn's `ConvergenceWarning`."""
+    """`fit` stopped before it converged.
+
+    A subclass of the `ConvergenceWarning` of both wassloss and scikit-learn.
+    """
 
 
 @dataclass(eq=False, repr=False)
 class TransportEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator with a ground metric and a model on standardised features.
+    """Base class: an estimator with a ground metric and a model on standardised features.
 
-    Subclasses define `_build`, an untrained model; `_loss`, of each example; `_target`, for it; and
-    `_own_state` and `_set_own_state`, what `fit` learns besides the attributes below.
+    Subclasses define `_build`, which returns an untrained model; `_loss`, which returns the loss
+    per example; `_target`, which returns the loss's target; and `_own_state` and `_set_own_state`,
+    which get and set the state learned by `fit` besides the attributes below.
 
     Attributes:
         metric_: the ground metric, with the requested power.
-        model_: from `wassloss.models`; takes standardised features.
-        scaler_: the `StandardScaler` before it, or None.
-        n_iter_: iterations of L-BFGS, or passes over the data.
+        model_: a model of `wassloss.models`, on standardised features.
+        scaler_: the `StandardScaler` of the features, or None.
+        n_iter_: number of L-BFGS iterations, or of passes over the data.
         validation_losses_, best_iter_: with `early_stopping`, the loss on the held-out examples
-            after each pass, and the pass whose weights were kept, from 1.
+            after each pass, and the pass whose weights were kept, counted from 1.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
-    # The parameters: the constructor only assigns them, and `fit` checks them.
+    # The constructor only assigns the parameters; `fit` checks them.
     metric: Metric = None
     _: KW_ONLY
     kl_weight: float = KL_WEIGHT
@@ -114,7 +118,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def save(self, file: str | os.PathLike[str] | BinaryIO) -> None:
         """Write the fitted estimator to a path or an open binary file, without pickle.
 
-        A file at a path is written completely or not at all.
+        A path is written atomically.
         """
         if isinstance(file, str | os.PathLike):
             write_file(file, pack(self))
@@ -123,14 +127,14 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | BinaryIO, device: str = "cpu") -> Self:
-        """Read what `save` wrote.
+        """Read an estimator that `save` wrote.
 
         Args:
-            file: a path, or a file that is open for reading bytes.
-            device: where to predict.
+            file: a path, or a file opened in binary mode.
+            device: the device to predict on.
 
         Raises:
-            ValueError: the file is cut short, was changed, or holds another estimator.
+            ValueError: if the file is truncated or modified, or holds another kind of estimator.
         """
         if isinstance(file, str | os.PathLike):
             content, name = Path(file).read_bytes(), os.fspath(file)
@@ -151,22 +155,22 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return torch.cat([self.model_(some.to(weights.device)).cpu() for some in rows]).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
-        """Checked features, `y` of any form, and weights or None; forgets an earlier fit."""
+        """Check features, `y` of any form and weights (or None), and discard an earlier fit."""
         for name in ("model_", "validation_losses_", "best_iter_"):
             self.__dict__.pop(name, None)
         X, y = self._checked(X, y, multi_output=True, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
 
     def _checked(self, *columns: Any, **checks: Any) -> Any:
-        """Features, or features and `y`, as scikit-learn checks them."""
+        """Check features, or features and `y`, as scikit-learn does."""
         try:
             return validate_data(self, *columns, dtype=_FLOATS, accept_sparse="csr", **checks)
         except ValueError as error:
             if not str(error).startswith("could not convert string"):
                 raise
             raise ValueError(
-                f"X must hold numbers, {error}; wl.compare takes a data frame with text, and "
-                "skrub's TableVectorizer makes numbers of one"
+                f"X must hold numbers, {error}; use wl.compare for a data frame with text, or "
+                "convert it with skrub's TableVectorizer"
             ) from error
 
     def _with_power(self, metric: GroundMetric) -> GroundMetric:
@@ -174,7 +178,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return metric if power is None else metric.with_cost(power=check_number("power", power))
 
     def _how(self, weight: float) -> SmallSteps:
-        """How to take small steps on examples of this total weight; checks all that says how."""
+        """Check the parameters of the optimiser; settings for examples of this total weight."""
         check_choice("solver", self.solver, ("auto", "lbfgs", "adam", "sgd"))
         for name in ("max_iter", "max_steps"):
             if getattr(self, name) is not None:
@@ -185,7 +189,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             decay = check_strength("weight_decay", self.weight_decay)
         if self.solver == "lbfgs" and self._wants_small_steps():
             raise ValueError(
-                "solver must be 'auto', 'adam' or 'sgd' where early_stopping or max_steps is set, "
+                "solver must be 'auto', 'adam' or 'sgd' if early_stopping or max_steps is set, "
                 "got 'lbfgs', which takes no small steps"
             )
         return SmallSteps(
@@ -199,14 +203,14 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _check(self) -> None:
-        """Refuse parameters that are wrong whatever the examples are."""
+        """Raise a ValueError for parameters that are invalid for any examples."""
         self._how(1.0)
         self._device()
 
     def _fit(
         self, X: Any, y: Any, weight: NDArray[np.float64] | None, start: Weights = None
     ) -> Self:
-        """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
+        """Train a new model for `metric_`. The estimator counts as fitted once training ends."""
         if weight is not None:
             used = np.flatnonzero(weight)
             X, y, weight = X[used], y[used], weight[used]
@@ -236,7 +240,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
                 self._fit_by_small_steps(model, loss, examples, how, train, held)
         if unconverged:
             warnings.warn(
-                f"{len(unconverged)} solves did not converge; the last said: {unconverged[-1]}",
+                f"{len(unconverged)} solves did not converge; the last warning: {unconverged[-1]}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -253,7 +257,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _examples_of(
         self, X: Any, target: TargetOrSets, weight: NDArray[np.float64] | None, dtype: torch.dtype
     ) -> Examples:
-        """Checked examples as a model takes them, on its device."""
+        """Convert checked examples to the model's inputs, on its device."""
         features = model_features(X, self.scaler_, dtype)
         check_squares(features)
         if isinstance(target, SparseTarget) or (
@@ -322,9 +326,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
 
     def _started(self, seed: int, start: Weights) -> nn.Module:
-        """A new model with given weights, or as it is to start."""
+        """A new model with the given or its initial weights."""
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)  # no GPU's, which would not be restored
+            # Seed only the CPU: the state of GPU generators would not be restored.
+            torch.default_generator.manual_seed(seed)
             model: nn.Module = self._build()
         if start is not None:
             model.load_state_dict(start)
@@ -337,7 +342,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return self._linear()
 
     def _begin(self, model: Any, y: Any, weight: Any) -> None:
-        """Change the first weights of a model that has a better guess."""
+        """Improve the initial weights of a model, in place."""
 
     def _device(self) -> torch.device:
         try:
@@ -345,10 +350,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         except (RuntimeError, TypeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise ValueError(
-                f"device must be one that torch has, got {self.device!r}: {reason}"
+                f"device must be available to torch, got {self.device!r}: {reason}"
             ) from error
 
 
 def rows_at_once(labels: int) -> int:
-    """How many examples to predict at once."""
+    """The number of examples to predict at once."""
     return max(1, min(_ROWS, _ENTRIES // labels))

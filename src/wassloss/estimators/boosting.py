@@ -1,4 +1,4 @@
-"""Boosted trees of LightGBM or XGBoost, trained with the Wasserstein loss."""
+"""Classifier: boosted trees of LightGBM or XGBoost, trained with the Wasserstein loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     """Boosted trees trained with `W + kl_weight · KL`, by LightGBM or XGBoost.
 
     Args:
-        estimator: an `LGBMClassifier` or `XGBClassifier`, not fitted, whose parameters are taken:
+        estimator: an unfitted `LGBMClassifier` or `XGBClassifier` with the parameters to use:
             number and size of trees, penalties, early stopping, threads. Its objective is
             replaced.
         metric, classes: the ground metric, and the class of each of its labels, as in
@@ -43,11 +43,11 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     Attributes:
         classes_: sorted.
         metric_: the ground metric.
-        estimator_: the trees, an `LGBMModel` or `XGBModel`, with their importances and results of
-            evaluations.
+        estimator_: the fitted `LGBMModel` or `XGBModel`, with feature importances and evaluation
+            results.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
-    For answers of least expected cost, put it into a :class:`LeastCostClassifier`.
+    To predict the class of least expected cost, wrap it in a :class:`LeastCostClassifier`.
 
     >>> import lightgbm, wassloss as wl
     >>> from sklearn.datasets import load_iris
@@ -82,17 +82,18 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Grow the trees.
+        """Fit the trees.
 
         Args:
-            X: features, as the library takes them: gaps are NaN, and categories are columns of
-                pandas (for XGBoost with ``enable_categorical=True``), or ``categorical_feature``.
+            X: features in a form that the library accepts: missing values are NaN, and categories
+                are pandas columns (for XGBoost with ``enable_categorical=True``) or named by
+                ``categorical_feature``.
             y: class ids `(n,)`.
-            sample_weight: how much each example counts, `(n,)`.
-            eval_set: pairs of features and class ids that are judged by this loss after each round,
-                for early stopping: ``callbacks=[lightgbm.early_stopping(20)]`` here, or
-                ``XGBClassifier(early_stopping_rounds=20)``.
-            **fit_params: for the library's own `fit`.
+            sample_weight: weight per example, `(n,)`.
+            eval_set: pairs of features and class ids on which to evaluate this loss after each
+                round, for early stopping: pass ``callbacks=[lightgbm.early_stopping(20)]`` here, or
+                use ``XGBClassifier(early_stopping_rounds=20)``.
+            **fit_params: passed to the library's `fit`.
         """
         library, model_class = _library_of(self.estimator)
         if fit_params.keys() & {"eval_X", "eval_y"}:
@@ -109,7 +110,8 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
         own = self.estimator.get_params() | {"objective": loss, "num_class": labels.metric.size}
         weight = None if sample_weight is None else read_weight(sample_weight, len(y))
-        if own.pop("class_weight", None) is not None:  # by class, of which trees know numbers only
+        # The library sees label numbers, not the classes that are keys of `class_weight`.
+        if own.pop("class_weight", None) is not None:
             by_class = compute_sample_weight(self.estimator.class_weight, y)
             weight = by_class if weight is None else by_class * weight
         judge = _Judge(loss, library)
@@ -141,8 +143,8 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return answers
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        """Features as they are, whose names and number are noted or compared."""
-        if hasattr(X, "columns"):  # a data frame, whose categories are the library's to read
+        """Record or check the names and the number of features, which stay as they are."""
+        if hasattr(X, "columns"):  # a data frame, whose categories the library reads
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         keep = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
@@ -166,11 +168,11 @@ class WassersteinBoostingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
 @dataclass(frozen=True)
 class _Judge:
-    """The loss as a metric of either library: a class, so that models can be pickled."""
+    """The loss as an evaluation metric of either library; a class can be pickled with models."""
 
     loss: Objective
     library: str
-    __name__ = "wasserstein"  # among the results of evaluations
+    __name__ = "wasserstein"  # key of the evaluation results
 
     def __call__(self, y_true: Any, raw: Any, sample_weight: Any = None) -> Any:
         value = self.loss.mean_loss(y_true, raw, sample_weight)
@@ -178,19 +180,18 @@ class _Judge:
 
 
 def _evaluated(model: Any, pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """The keywords of `fit` for what is judged; LightGBM 4.7 has new ones, and warns of the old."""
+    """The keywords of `fit` for evaluation sets; LightGBM 4.7 renamed and deprecated them."""
     if "eval_X" not in signature(model.fit).parameters:
         return {"eval_set": pairs}
     return dict(zip(("eval_X", "eval_y"), zip(*pairs, strict=True), strict=True))
 
 
 def _library_of(estimator: Any) -> tuple[str, Any]:
-    """The library of an estimator, and its class of models that takes any objective."""
+    """The library of an estimator, and its general model class, which accepts any objective."""
     general = {"LGBMModel": "lightgbm", "XGBModel": "xgboost"}
     for kind in type(estimator).__mro__:
         if kind.__name__ in general:
             return general[kind.__name__], kind
     raise TypeError(
-        "estimator must be an LGBMClassifier of lightgbm or an XGBClassifier of xgboost, got "
-        f"{estimator!r}"
+        f"estimator must be lightgbm's LGBMClassifier or xgboost's XGBClassifier, got {estimator!r}"
     )

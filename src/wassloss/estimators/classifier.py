@@ -1,4 +1,4 @@
-"""The classifier."""
+"""Classifier: a linear softmax model or a perceptron, trained with a Wasserstein loss."""
 
 from __future__ import annotations
 
@@ -57,55 +57,55 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     features.
 
     Args:
-        metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
-            that are numbers, as far apart as their values (or, listed by `classes` in their order,
-            evenly spaced); or None for the 0-1 metric.
-        classes: the class of each label of the metric, in its order. If left out, classes are the
-            names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
-            include 0. A guess would depend on which classes a fold of the data contains.
-            Ensembles of scikit-learn (bagging, voting, stacking) and `cross_val_predict` for
-            probabilities number the classes in sorted order before they fit. Give them label
+        metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for numeric
+            classes at their values on a line, or for names listed by `classes` in their order,
+            evenly spaced; or None for the 0-1 metric.
+        classes: the class of each label of the metric, in the metric's order. By default, the
+            metric's `labels` or, if it has none, label numbers in 0..K-1. The data must then
+            include class 0, because 1, 2, 3 may be classes counted from 1.
+            scikit-learn's ensembles (bagging, voting, stacking) and `cross_val_predict` for
+            probabilities number the classes in sorted order before they fit. Pass them label
             numbers as `y`, and here a ground metric and `classes=range(K)`: ``"ordinal"`` alone
-            would place names in alphabetical order, and numbers evenly.
+            would put names in alphabetical order and space numbers evenly.
         kl_weight, epsilon, softening, transport_weight, scaling_iterations, normalize_cost: as in
             :class:`~wassloss.WassersteinLoss`, with its defaults.
-        power: exponent of the cost; None for the metric's own.
-        hidden_layer_sizes: width of each hidden layer; none for a linear model.
+        power: exponent of the cost; None to keep the metric's power.
+        hidden_layer_sizes: width of each hidden layer; empty for a linear model.
         fit_intercept: whether a linear model has an intercept.
-        init: what a linear model starts from: ``"zeros"``, or ``"random"`` weights as torch draws
-            them. Hidden layers always start from random weights.
-        solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps; ``"auto"``,
-            L-BFGS for a linear model and `n × labels` up to two million, Adam otherwise, and where
-            `early_stopping` or `max_steps` is set.
-        max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default at
-            least 5, and enough for 1000 steps.
-        tol: on the gradient's largest component, for L-BFGS; with early stopping, how much of a
-            lower loss counts.
-        learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
-        momentum: of SGD.
-        schedule: of the learning rate: ``"cosine"``, falling to 0 at the last step, or
+        init: initial weights of a linear model: ``"zeros"``, or ``"random"``, which is torch's
+            default. Hidden layers always start from random weights.
+        solver: ``"lbfgs"`` on the full batch; ``"adam"`` or ``"sgd"`` on mini-batches; ``"auto"``
+            for L-BFGS if the model is linear, `n × labels` is at most two million, and neither
+            `early_stopping` nor `max_steps` is set, and for Adam otherwise.
+        max_iter: the largest number of L-BFGS iterations, by default 1000; or the number of passes
+            over the data, by default at least 5, and enough for 1000 steps.
+        tol: for L-BFGS, the tolerance on the gradient's largest component; with early stopping, the
+            decrease of the loss that counts as an improvement.
+        learning_rate: initial learning rate of Adam or SGD; by default 0.01 and 0.1.
+        momentum: momentum of SGD.
+        schedule: learning rate schedule: ``"cosine"``, which falls to 0 at the last step, or
             ``"constant"``.
-        batch_size: examples per small step.
-        max_steps: how many small steps to take, instead of `max_iter` passes.
-        early_stopping: hold out a part of the examples, stratified by class, and stop small steps
+        batch_size: examples per mini-batch.
+        max_steps: number of mini-batch steps, instead of `max_iter` passes.
+        early_stopping: hold out a part of the examples, stratified by class, and stop Adam or SGD
             when the loss on it no longer falls. The weights with the lowest loss are kept.
-        validation_fraction: how much of the examples to hold out.
-        n_iter_no_change: passes in a row without a lower loss after which to stop.
+        validation_fraction: the share of the examples to hold out.
+        n_iter_no_change: number of consecutive passes without improvement after which to stop.
         alpha: strength of the penalty, which is divided by the number of examples, as in
             scikit-learn's `MLPClassifier`.
         weight_decay: strength of the penalty, not divided by anything, as in `torch.optim`; None
             for `alpha / n`.
         class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
             `sample_weight`. For class ids only.
-        standardize: bring the features to mean 0 and variance 1 first, sparse ones
-            without filling their zeros.
-        decision: predict the most ``"probable"`` label, or that of ``"least_cost"`` in expectation.
-        device: where to train and predict.
-        random_state: seeds random weights, the order of small steps and what is held out.
-        verbose: show the progress of small steps: a bar if tqdm is installed, else lines.
+        standardize: scale the features to mean 0 and variance 1; sparse features stay sparse.
+        decision: predict the most ``"probable"`` label, or the label of ``"least_cost"`` in
+            expectation.
+        device: the device to train and predict on.
+        random_state: seeds random weights, the order of mini-batches and the held-out examples.
+        verbose: show the progress of Adam or SGD: a bar if tqdm is installed, otherwise lines.
 
     Attributes:
-        classes_: sorted for class ids; for a matrix `y`, in the order of its columns.
+        classes_: the classes: sorted for class ids, in the order of the columns for a matrix `y`.
 
     >>> import numpy as np, wassloss as wl
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["mild", "mild", "grave", "fatal"])
@@ -137,15 +137,16 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
         Stochastic gradient descent takes 100 000 steps on batches of 100, with momentum 0.7, from
         random weights without intercepts, and with the penalty `0.0005 Σ‖θ‖²`. The loss is
-        `W + kl_weight · KL` by ten iterations of Algorithm 1 with λ = 50, on costs as the metric
-        has them and features as they are given.
+        `W + kl_weight · KL` by ten iterations of Algorithm 1 with λ = 50. Neither costs nor
+        features are normalised.
 
         Args:
             metric: as in the constructor; the paper's tags have distances of unit vectors and
                 `power=13`.
             kl_weight: the paper's α.
-            learning_rate: of `W + kl_weight · KL`, constant; the paper does not give its own.
-            **parameters: of the constructor, in place of the above.
+            learning_rate: the constant learning rate for `W + kl_weight · KL`, which the paper does
+                not report.
+            **parameters: parameters of the constructor, which override the above.
 
         >>> import numpy as np, wassloss as wl
         >>> X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 4
@@ -153,7 +154,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         >>> model.fit(X, y).intercept_
         array([0., 0., 0., 0.])
         """
-        # The estimator divides the loss by its size: the steps are those of the whole loss.
+        # The estimator divides the loss by `size`, so multiply the learning rate to compensate.
         size = check_strength("kl_weight", kl_weight) + parameters.get("transport_weight", 1.0)
         recipe: dict[str, Any] = {
             "epsilon": 1 / 50,
@@ -173,21 +174,21 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return cls(metric, kl_weight=kl_weight, learning_rate=rate, **recipe | parameters)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to examples.
+        """Fit the model.
 
         Args:
             X: features `(n, d)`, dense or `scipy.sparse`.
-            y: class ids `(n,)`; or `(n, labels)`, dense or `scipy.sparse`: an indicator of 0 and
-                1, or weights as floats, of which each row is divided by its sum. Where classes have
-                names, class ids may be less precise, in the words that the metric's
-                :meth:`~wassloss.ground.GroundMetric.target` reads: nodes of a tree, ``">=3"``,
+            y: class ids `(n,)`; or `(n, labels)`, dense or `scipy.sparse`: an indicator matrix of 0
+                and 1, or weights as floats, whose rows are divided by their sums. If classes have
+                names, a class id may also name several classes, as in the metric's
+                :meth:`~wassloss.ground.GroundMetric.target`: nodes of a tree, ``">=3"``,
                 ``"cat|dog"``.
-            sample_weight: how much each example counts, `(n,)`.
+            sample_weight: weight per example, `(n,)`.
         """
         return self._fit(*self._examples(X, y, sample_weight))
 
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Checked examples and weights, whose labels are known from now on."""
+        """Check examples and weights, and learn the labels."""
         if self.classes is None and isinstance(self.metric, str):
             refuse_ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
@@ -199,7 +200,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return X, y, weight
 
     def _fit_part(self, X: Any, y: Any, weight: Any, labels: Labels, start: Weights) -> None:
-        """Fit to a part of the examples that `labels` were learned from, from given weights."""
+        """Fit to a part of the examples from which `labels` were learned, from given weights."""
         X, y, weight = self._read(X, y, weight)
         self._take_labels(labels)
         self._fit(X, y, weight, start)
@@ -210,24 +211,24 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return p[:, self._labels.places]
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Logarithms of the probabilities, without taking them of rounded zeros."""
+        """Log-probabilities `(n, labels)`, finite even if a probability underflows to 0."""
         logs: NDArray[np.float64] = self._outputs(X).log_softmax(1).numpy()
         return logs[:, self._labels.places]
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """Weights of the features as they are given, `(labels, d)`; of a linear model only."""
+        """Weights of the unstandardised features, `(labels, d)`; linear models only."""
         return self._linear_parameters()[0]
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
-        """What the logits are where all features are 0, `(labels,)`; of a linear model only."""
+        """Logits if all unstandardised features are 0, `(labels,)`; linear models only."""
         return self._linear_parameters()[1]
 
     def _linear_parameters(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         linear = getattr(getattr(self, "model_", None), "linear", None)
         if linear is None:
-            raise AttributeError("coef_ and intercept_ are of a linear model that is fitted")
+            raise AttributeError("coef_ and intercept_ exist only for a fitted linear model")
         weight = linear.weight.detach().cpu().double().numpy()[self._labels.places]
         bias = np.zeros(len(weight))
         if linear.bias is not None:
@@ -243,23 +244,23 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """One class per example, by the rule of `decision`, also if `y` was a matrix."""
+        """One class per example, by the rule `decision`, even if `y` was a matrix."""
         return self.predict_top(X, 1)[:, 0]
 
     def predict_top(self, X: Any, k: int) -> NDArray[Any]:
         """`k` classes per example, best first, `(n, k)`.
 
-        By the rule of `decision`: the most probable ones, or a set with a small expected cost to
+        `decision` sets the rule: the most probable classes, or a set with a small expected cost to
         the nearest of them.
         """
-        chosen = self._chosen(X, k)  # which refuses a classifier that is not fitted
+        chosen = self._chosen(X, k)  # before `classes_`: refuses an unfitted classifier
         classes: NDArray[Any] = self.classes_[chosen]
         return classes
 
     def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
-        """The places in `classes_` of the answers, `(n, k)`."""
+        """The indices of the answers in `classes_`, `(n, k)`."""
         logits, places = self._outputs(X), self._labels.places
-        if self.decision == "probable":  # by logits, which differ where probabilities are all 0
+        if self.decision == "probable":  # by logits: probabilities may underflow and tie
             return np.asarray(top_labels(logits.numpy()[:, places], k))
         labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
         chosen: NDArray[np.int64] = np.argsort(places)[labels]
@@ -268,9 +269,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for a matrix `y`, how often the answer has the row's largest weight.
 
-        For an indicator, that is any of its labels; for a class id that names several classes, any
-        of these. For how bad mistakes are, see
-        :mod:`wassloss.scores`.
+        Any label of an indicator row is right, and so is any of the classes that a class id names.
+        To measure how bad mistakes are, see :mod:`wassloss.scores`.
         """
         check_is_fitted(self)
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
@@ -282,18 +282,18 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return float(np.average(np.array(y == self.predict(X)), weights=sample_weight))
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
-        """Checked features, class ids or weights over labels, and weights with `class_weight`."""
+        """Check features, class ids or weights over labels, and apply `class_weight` to weights."""
         check_choice("decision", self.decision, _DECISIONS)
         check_choice("init", self.init, ("zeros", "random"))
         if not (check_flag("fit_intercept", self.fit_intercept) or self._linear()):
-            raise ValueError("fit_intercept must be True where there are hidden layers, got False")
+            raise ValueError("fit_intercept must be True if there are hidden layers, got False")
         X, y, weight = super()._read(X, y, sample_weight, **checks)
         y = read_classes_or_weights(y, listed=self.classes is not None)
         if self.class_weight is None:
             return X, y, weight
         if is_matrix(y):
             raise ValueError(
-                f"class_weight must be None where y is a matrix, got {self.class_weight!r}"
+                f"class_weight must be None if y is a matrix, got {self.class_weight!r}"
             )
         own = compute_sample_weight(self.class_weight, y)
         return X, y, own if weight is None else own * weight
@@ -317,7 +317,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         target = self._labels.target_of(y)
         if self.class_weight is not None and isinstance(target, SetTarget):
             raise ValueError(
-                "class_weight must be None where some of y names several classes, got "
+                "class_weight must be None if an entry of y names several classes, got "
                 f"{self.class_weight!r}"
             )
         return target
@@ -340,10 +340,10 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
 
 def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:
-    """Indices of `k` labels per example, best first, `(n, k)`, given their probabilities.
+    """Indices of `k` labels per example, best first, `(n, k)`, from probabilities `(n, labels)`.
 
-    The most ``"probable"`` ones, or those of ``"least_cost"``: the label, or for several the set,
-    whose expected cost to the nearest of them is small.
+    ``"probable"`` chooses the most probable labels; ``"least_cost"`` the label of least expected
+    cost or, for `k > 1`, a set with a small expected cost to the nearest of them.
     """
     check_choice("decision", decision, _DECISIONS)
     if decision == "probable":

@@ -1,6 +1,6 @@
-"""What `X`, `y` and `sample_weight` may be, and the features and targets that they become.
+"""Check `X`, `y` and `sample_weight`, and convert them to features and targets.
 
-Of `y`, that is class ids, an indicator matrix, or weights over labels.
+`y` holds class ids, an indicator matrix, or weights over labels.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from wassloss.targets import Target, padded
 
 
 def is_matrix(y: Any) -> bool:
-    """Whether `y` is weights over labels rather than class ids."""
+    """Whether `y` holds weights over labels rather than class ids."""
     return bool(sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1))
 
 
 def read_classes_or_weights(y: Any, listed: bool = False) -> Any:
-    """Checked class ids `(n,)`, or weights over labels `(n, labels)`, as CSR or dense floats.
+    """Check class ids `(n,)`, or weights over labels `(n, labels)`, as CSR or dense floats.
 
-    Classes that are `listed` may be any numbers; others must be whole, as in scikit-learn.
+    Class ids may be any numbers if the user has `listed` the classes; otherwise they must be whole
+    numbers, as in scikit-learn.
     """
     if not is_matrix(y):
         y = column_or_1d(y, warn=True)
@@ -45,14 +46,14 @@ def read_classes_or_weights(y: Any, listed: bool = False) -> Any:
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind in "iu" and values.size and values.max() > 1:
         raise ValueError(
-            f"y must be an indicator of 0 and 1 where it is a matrix of integers, got "
-            f"{values.max()}; pass weights as floats"
+            f"y must hold only 0 and 1 if it is a matrix of integers, got {values.max()}; pass "
+            "weights as floats"
         )
     return _read_measures(y, "give every example a label")
 
 
 def read_masses(y: Any) -> NDArray[np.float64]:
-    """Checked masses `(n, labels)`."""
+    """Check masses `(n, labels)`."""
     if y.ndim != 2:
         raise ValueError(f"y must have shape (n, labels), got {y.shape}; y[:, None] for one label")
     masses = _read_measures(y, "have some mass in every row")
@@ -61,10 +62,10 @@ def read_masses(y: Any) -> NDArray[np.float64]:
 
 
 def _read_measures(y: Any, wanted: str) -> Any:
-    """Rows that are not negative, nor without any weight, as CSR or dense floats."""
+    """Check that rows are non-negative and not all 0, as CSR or dense floats."""
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"y must hold numbers where it has several columns, got {values.dtype}")
+        raise ValueError(f"y must hold numbers if it has several columns, got {values.dtype}")
     if values.size and values.min() < 0:
         raise ValueError(f"y must not be negative, got {values.min()}")
     weights = sparse.csr_array(y) if sparse.issparse(y) else np.asarray(y)
@@ -76,10 +77,10 @@ def _read_measures(y: Any, wanted: str) -> Any:
 
 
 def target_of_weights(weights: Any) -> Target:
-    """Checked weights as the losses take them, each row divided by its sum.
+    """Convert checked weights to a target of the losses, with rows divided by their sums.
 
-    Sparse where that is shorter, and as class ids where each row has one label, so that the same
-    content in another form trains the same model.
+    The target is class ids if each row has one label, otherwise sparse if that is shorter. The same
+    content in another form therefore trains the same model.
     """
     rows = sparse.csr_array(weights)
     rows.sum_duplicates()
@@ -97,7 +98,7 @@ def target_of_weights(weights: Any) -> Target:
 
 
 def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
-    """One weight per example: finite, not negative, not all zero."""
+    """Check weights per example: finite, non-negative, not all zero."""
     weight = np.array(sample_weight, dtype=np.float64)
     if weight.shape != (examples,):
         raise ValueError(f"sample_weight must have shape ({examples},), got {weight.shape}")
@@ -110,11 +111,12 @@ def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
 
 
 def fit_scaler(X: Any, weight: NDArray[np.float64] | None) -> StandardScaler:
-    """Learn means and scales of features.
+    """Learn the means and scales of features.
 
-    Those of sparse features too: their zeros stay, as `SparseRows` subtracts from products.
+    Sparse features have means, too: they stay sparse, because `SparseRows` subtracts the means from
+    products.
     """
-    # It learns means of sparse features only where it is not to subtract them itself.
+    # StandardScaler refuses with_mean=True for sparse features, but computes their means.
     scaler = StandardScaler(with_mean=not sparse.issparse(X))
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         scaler.fit(X, sample_weight=weight)
@@ -130,18 +132,19 @@ def fit_scaler(X: Any, weight: NDArray[np.float64] | None) -> StandardScaler:
 
 
 def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
-    """Features as a model takes them: standardised, in its precision, on the CPU.
+    """Standardise features and convert them to the model's dtype, on the CPU.
 
-    A tensor, or :class:`~wassloss.estimators.sparse_rows.SparseRows`.
+    Returns:
+        A tensor, or :class:`~wassloss.estimators.sparse_rows.SparseRows`.
     """
     if sparse.issparse(X):
         return _sparse_features(sparse.csr_array(X), scaler, dtype)
     if scaler is None:
-        # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
-        # their last bits from one call to the next, and a fit would not repeat exactly.
+        # Copy to torch's memory, which is aligned: on NumPy's, matrix products may differ in the
+        # last bits from call to call, and fits would not be reproducible.
         return narrowed("X", torch.tensor(X), dtype)
-    # Doubles: the same for the same numbers in any precision. In place, where the scaler's own
-    # `transform` would make copies of all features.
+    # In float64, so that the same numbers give the same result in any dtype. In place, because the
+    # scaler's `transform` would copy all features several times.
     wide = torch.tensor(np.asarray(X, dtype=np.float64))
     wide.sub_(torch.from_numpy(scaler.mean_)).div_(torch.from_numpy(scaler.scale_))
     return narrowed("X, standardized,", wide, dtype)
@@ -160,7 +163,7 @@ def _sparse_features(
 
 
 def check_squares(features: Any) -> None:
-    """Refuse features too large to train on: optimisers square gradients, which hold them."""
+    """Refuse features whose squares overflow: optimisers square gradients, which contain them."""
     listed = isinstance(features, SparseRows)
     values: Tensor = torch.from_numpy(features.matrix.data) if listed else features
     limit = torch.finfo(values.dtype).max ** 0.5

@@ -1,13 +1,13 @@
-"""Which class is which label of the ground metric.
+"""Match classes to the labels of a ground metric.
 
-A fold of cross-validation may lack classes, so the label of a class follows from the metric, or
-from what the user says, and never from which classes occur:
+A fold of cross-validation may lack classes, so the label of a class depends on the metric or the
+user's `classes`, and never on which classes occur:
 
-- `classes` are given: the class of each label, in the metric's order;
+- `classes` are given: they list the class of each label, in the metric's order;
 - the metric has names: classes are names;
-- it has none: classes are label numbers, 0..K-1. They must include 0, because 1, 2, 3 may be
-  classes counted from 1; nor may they be positions of other labels on a line;
-- ``"ordinal"``, or None: the classes make the metric, by their values alone.
+- the metric has no names: classes are label numbers in 0..K-1. They must include 0, because 1, 2, 3
+  may be classes counted from 1, and must not also be positions of other labels on a line;
+- the metric is ``"ordinal"`` or None: the values of the classes define the metric.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ Classes = NDArray[Any] | Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes and the labels of a metric that they are."""
+    """A metric's labels and the class of each."""
 
     metric: GroundMetric  # over K labels
-    classes: NDArray[Any]  # K, as scikit-learn sees them: sorted, or in the order of y's columns
-    places: NDArray[np.int64]  # the label that each class is
+    classes: NDArray[Any]  # (K,) as in scikit-learn: sorted, or in the order of y's columns
+    places: NDArray[np.int64]  # (K,) the label of each class
 
     def places_of(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """The label of each class id in `y`, all of which must be known."""
         found, inverse = np.unique(y, return_inverse=True)
         _check_known(found, self.classes, "the classes")
-        # As Python objects: NumPy compares integers of different types as floats.
+        # Python objects, because NumPy compares integers of different dtypes as floats.
         place = {each: i for i, each in enumerate(self.classes.tolist())}
         return self.places[[place[each] for each in found.tolist()]][inverse]
 
     def has_sets(self, y: NDArray[Any]) -> bool:
-        """Whether some of `y` are words for several classes."""
+        """Whether an entry of `y` names several classes."""
         unknown = set(y.tolist()) - set(self.classes.tolist())
         return any(isinstance(each, str) and _is_read(each, self._words) for each in unknown)
 
     def target_of(self, y: NDArray[Any]) -> Tensor | SetTarget:
-        """Class ids as labels; as sets of labels if some of `y` are words for several classes."""
+        """Convert class ids to labels, or to sets of labels if an entry names several classes."""
         if not self.has_sets(y):
             return torch.from_numpy(self.places_of(y))
         place = dict(zip(self.classes.tolist(), self.places.tolist(), strict=True))
@@ -59,16 +59,16 @@ class Labels:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The classes in words, in the metric's order."""
+        """The classes as strings, in the metric's order."""
         return tuple(map(_name, self.classes[np.argsort(self.places)].tolist()))
 
     @property
     def _words(self) -> GroundMetric:
-        """The metric, with the names of the classes."""
+        """The metric with the classes' names as labels."""
         return self.metric._with_labels(self.names)
 
     def state(self) -> dict[str, Any]:
-        """Classes and places as JSON holds them."""
+        """Convert classes and places to JSON values."""
         listed, dtype = self.classes.tolist(), self.classes.dtype
         if dtype.kind not in "biufU" and not all(isinstance(each, str) for each in listed):
             raise ValueError(
@@ -78,7 +78,7 @@ class Labels:
 
     @classmethod
     def from_state(cls, metric: GroundMetric, state: dict[str, Any]) -> Labels:
-        """The labels that `state` was taken of."""
+        """Rebuild labels from their `state`."""
         classes = np.array(state["classes"], dtype=np.dtype(state["dtype"]))
         places = np.array(state["places"], dtype=np.int64)
         every = np.arange(metric.size)
@@ -88,15 +88,15 @@ class Labels:
 
 
 def labels_of_classes(found: NDArray[Any], metric: Metric, classes: Classes) -> Labels:
-    """Match class ids, sorted, to a metric: see the list above."""
+    """Match sorted class ids to a metric by the rules above."""
     ground, every = _matched(found, metric, classes)
-    # scikit-learn's scorers take the columns of probabilities to be in sorted order.
+    # scikit-learn's scorers expect the columns of probabilities in sorted order.
     order = np.argsort(every, kind="stable")
     return Labels(ground, every[order], order)
 
 
 def labels_of_columns(columns: int, metric: Metric, classes: Classes) -> Labels:
-    """The columns of a matrix are the metric's labels, in their order."""
+    """Match the columns of a matrix to the metric's labels, in order."""
     every = np.arange(columns) if classes is None else read_classes(classes)
     if len(every) != columns:
         raise ValueError(
@@ -129,9 +129,9 @@ def _matched(
         names = np.array(ground.labels)
         if not all(isinstance(name, str) for name in found.tolist()):
             raise ValueError(
-                f"y must hold names, as the ground metric has labels ({names.tolist()[0]!r}, …), "
-                f"got {found.tolist()[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or "
-                f"classes=[...]{_numbered(found)}"
+                "y must hold names, because the ground metric has labels "
+                f"({names.tolist()[0]!r}, …), got {found.tolist()[0]!r}; for ids, pass "
+                f"y = np.array(metric.labels)[ids], or classes=[...]{_numbered(found)}"
             )
         _check_known(found, names, "the ground metric's labels", ground)
         return ground, names.astype(found.dtype) if found.dtype == object else names
@@ -140,9 +140,9 @@ def _matched(
         whole = found[0] == 0 and found[-1] < ground.size
     if not (ground.size == 2 if kind == "b" else whole):
         raise ValueError(
-            f"y must hold numbers of labels, 0 and others in 0..{ground.size - 1}, where the "
-            f"ground metric has no names, got {_shown(found)}; say which class is which label with "
-            "classes=[...] (--order), in the metric's order, or name the metric's labels with "
+            f"y must hold label numbers, 0 and others in 0..{ground.size - 1}, because the ground "
+            f"metric has no names, got {_shown(found)}; list the class of each label, in the "
+            "metric's order, with classes=[...] (--order), or name the metric's labels with "
             "labels=[...]"
         )
     if isinstance(ground, Ordinal):
@@ -150,8 +150,9 @@ def _matched(
         places = [place.get(each) for each in found.tolist()]
         if None not in places and places != found.tolist():
             raise ValueError(
-                f"y could hold numbers of labels or positions of {ground!r}, got {_shown(found)}; "
-                "say which class is which label with classes=[...] (--order), in the metric's order"
+                f"y must not be ambiguous, but it could hold label numbers or positions of "
+                f"{ground!r}, got {_shown(found)}; list the class of each label, in the metric's "
+                "order, with classes=[...] (--order)"
             )
     numbers = np.arange(ground.size)
     own = numbers.astype(found.dtype)
@@ -159,13 +160,13 @@ def _matched(
 
 
 def refuse_ordered_categories(y: Any) -> None:
-    """Refuse them where their order would have to be guessed by whoever takes `y` apart."""
+    """Refuse ordered categories, whose order is lost once `y` becomes an array."""
     ordered = ordered_categories(y)
     if ordered is not None:
         raise ValueError(
-            f"y must not be ordered categories where metric is a word, got {_shown(ordered)}: "
+            f"y must not be ordered categories if metric is a string, got {_shown(ordered)}: "
             "ensembles and cross_val_predict would number them in alphabetical order; pass "
-            "classes=list(y.cat.categories), or their numbers y.cat.codes as y"
+            "classes=list(y.cat.categories), or the numbers y.cat.codes as y"
         )
 
 
@@ -178,20 +179,20 @@ def ordered_categories(y: Any) -> NDArray[Any] | None:
 
 
 def read_classes(classes: Any) -> NDArray[Any]:
-    """Different classes of one kind, in the user's order."""
+    """Check a list of distinct classes, and keep its order."""
     every = np.asarray(classes)
     if every.ndim != 1 or not len(every):
         raise ValueError(f"classes must be a list of classes, got shape {every.shape}")
     if len(np.unique(every)) != len(every):
-        raise ValueError(f"classes must differ, got {_shown(every)}")
+        raise ValueError(f"classes must be distinct, got {_shown(every)}")
     return every
 
 
 def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
-    """The metric that labels make by themselves.
+    """Build the metric that is defined by the values of the labels.
 
-    Its kind is ``"ordinal"``, labels on a line: at their values if they are numbers, evenly spaced
-    in the given order otherwise; or None, all labels one apart.
+    ``"ordinal"`` puts labels on a line: at their values if they are numbers, otherwise evenly
+    spaced in the given order. None is the 0-1 metric.
     """
     if kind is None:
         return Discrete(len(values))
@@ -202,27 +203,27 @@ def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
         )
     if not all(isinstance(value, int | float) for value in values):
         return Ordinal(len(values))
-    # Integers that float64 would round are counted from the smallest of them.
+    # Integers that float64 would round are shifted by the smallest.
     origin = 0 if all(float(value) == value for value in values) else min(values)
     places = np.array([float(value - origin) for value in values])
     with np.errstate(over="ignore"):  # refused below
         finite = np.isfinite(np.ptp(places))
     if not finite or len(np.unique(places)) < len(values):
         raise ValueError(
-            f"classes must be different positions on a line in float64, a finite distance apart, "
-            f"got {_shown(np.array(values))}; pass a ground metric"
+            f"classes must be distinct in float64 and at finite distances, got "
+            f"{_shown(np.array(values))}; pass a ground metric"
         )
     return Ordinal(places)
 
 
 def _metric_over(every: NDArray[Any], metric: Metric, what: str, unit: str) -> GroundMetric:
-    """The metric whose labels are given classes; `what` has them as its `unit`, for the error."""
+    """The metric over the given classes; `what` and `unit` name their source in the error."""
     if metric is None or isinstance(metric, str):
         return metric_of_labels(metric, every.tolist())
     ground = _fixed(metric)
     if ground.size != len(every):
         raise ValueError(
-            f"{what} must have {ground.size} {unit}, as the ground metric has labels, got "
+            f"{what} must have {ground.size} {unit}, one per label of the ground metric, got "
             f"{len(every)}"
         )
     return ground
@@ -231,19 +232,19 @@ def _metric_over(every: NDArray[Any], metric: Metric, what: str, unit: str) -> G
 def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
     ground = as_ground_metric(metric)
     if ground.requires_grad:
-        raise ValueError("metric must not require grad: an estimator does not learn it")
+        raise ValueError("metric must not require grad: estimators do not learn the metric")
     return ground
 
 
 def _name(each: Any) -> str:
-    """A class in words: ``"2"`` for 2.0."""
+    """A class as a string: ``"2"`` for 2.0."""
     return str(int(each) if isinstance(each, float) and each.is_integer() else each)
 
 
 def _check_known(
     found: NDArray[Any], known: NDArray[Any], what: str, metric: GroundMetric | None = None
 ) -> None:
-    """Refuse what is no class, nor a word in which a metric with names reads several of them."""
+    """Refuse values that are neither a class nor, for a metric with names, name several classes."""
     unknown = sorted(set(found.tolist()) - set(known.tolist()), key=str)
     if unknown and metric is not None and all(isinstance(each, str) for each in unknown):
         words = metric._with_labels([_name(each) for each in known.tolist()])
@@ -263,12 +264,12 @@ def _is_read(word: str, metric: GroundMetric) -> bool:
 
 
 def _numbered(found: NDArray[Any]) -> str:
-    """A hint where classes look as if someone else had numbered them."""
+    """A hint for classes that look as if scikit-learn had numbered them."""
     if found.dtype.kind not in "iu" or not np.array_equal(found, np.arange(len(found))):
         return ""
     return (
-        ". Ensembles of scikit-learn and cross_val_predict number classes in sorted order before "
-        "they fit: give them label numbers as y, in the metric's order, and classes=range(K) here"
+        ". scikit-learn's ensembles and cross_val_predict number classes in sorted order before "
+        "they fit: pass them label numbers in the metric's order as y, and classes=range(K) here"
     )
 
 

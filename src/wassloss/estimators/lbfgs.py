@@ -1,4 +1,4 @@
-"""Full-batch L-BFGS: no learning rate, no batches, no randomness."""
+"""Full-batch L-BFGS, without learning rate, mini-batches or randomness."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 Flat = NDArray[np.float64]
-_LEAST_ROWS_EACH = 4  # for a feature; the moments of fewer rows say little
-_MOST_FACTORED = 256  # features; the factor of more takes as long as the iterations that it saves
+_LEAST_ROWS_EACH = 4  # fewest rows per feature for which moments are informative
+_MOST_FACTORED = 256  # most features for which the factorisation costs less than it saves
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How L-BFGS ended."""
+    """The result of L-BFGS."""
 
-    converged: bool  # whether the gradient, or the progress, fell below what was asked for
+    converged: bool  # whether the gradient or the progress fell below its tolerance
     iterations: int
     objective: float  # the final mean loss plus `½ weight_decay Σ‖θ‖²`
     gradient: float  # the largest component of its gradient
@@ -47,27 +47,27 @@ def fit_at_once(
 ) -> Convergence:
     """Minimise the mean loss plus `½ weight_decay Σ‖θ‖²`, not on biases, over all examples.
 
-    The result is the optimum if the loss is convex in the parameters, as cross-entropy is for a
-    linear model; for W of a softmax, a stationary point.
+    If the loss is convex in the parameters, as cross-entropy is for a linear model, the result is
+    the optimum; for W of a softmax, it is a stationary point.
 
     Args:
         model: trained in place, on the device of the examples; in float64 if `tol` is small.
         loss: the mean loss.
-        examples: all at once.
+        examples: the full batch.
         weight_decay: strength of the penalty.
-        tol: on the largest component of the gradient.
-        max_iterations: after which to give up.
+        tol: tolerance on the largest component of the gradient.
+        max_iterations: the largest number of iterations.
 
     Raises:
-        DivergedError: the loss is not finite.
+        DivergedError: if the loss is not finite.
     """
-    from scipy.optimize import minimize  # takes a tenth of the time that importing wassloss takes
+    from scipy.optimize import minimize  # on demand: 10 % of the time to import wassloss
 
     if isinstance(model, Linear):
         objective: _Objective = _LinearObjective(model, loss, examples, weight_decay)
     else:
         objective = _Objective(model, loss, examples, weight_decay)
-    rounding = 4 * torch.finfo(objective.parameters[0].dtype).eps  # of the loss
+    rounding = 4 * torch.finfo(objective.parameters[0].dtype).eps  # relative error of the loss
     limits = {"maxiter": max_iterations, "maxfun": 20 * max_iterations}
     options = {**limits, "gtol": 0.0, "ftol": rounding}
 
@@ -75,8 +75,8 @@ def fit_at_once(
         if objective.largest <= tol:
             raise StopIteration
 
-    # Vectors as short as these gain nothing from SciPy's threads, which would keep torch's waiting:
-    # on two cores a fit of 300 rows took 0.4 s instead of 0.03 s.
+    # These short vectors gain nothing from BLAS threads, which would block torch's: on two cores, a
+    # fit of 300 rows took 0.4 s instead of 0.03 s.
     with _blas().limit(limits=1, user_api="blas"):
         start, how = objective.start(), {"jac": True, "method": "L-BFGS-B", "options": options}
         found: Any = minimize(objective, start, callback=stop, **how)
@@ -88,11 +88,11 @@ def fit_at_once(
 
 
 class _Objective:
-    """The mean loss and the penalty, as a function of the parameters of any model.
+    """The mean loss plus the penalty, as a function of the parameters of any model.
 
     Attributes:
-        at: where it was computed last.
-        largest: the largest component of the gradient there, in the model's own parameters.
+        at: the point of the last evaluation.
+        largest: the largest component of the gradient there, in the model's parameters.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class _Objective:
         self.at, self.largest = np.empty(0), np.inf
 
     def start(self) -> Flat:
-        """Where to begin."""
+        """The initial point."""
         return _flat(self.parameters)
 
     def __call__(self, flat: Flat) -> tuple[float, Flat]:
@@ -120,18 +120,18 @@ class _Objective:
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Set the parameters."""
+        """Copy the point to the model's parameters."""
         pieces = torch.from_numpy(self.at).split([p.numel() for p in self.parameters])
         for parameter, values in zip(self.parameters, pieces, strict=True):
             parameter.copy_(values.view_as(parameter))
 
 
 class _LinearObjective(_Objective):
-    """The same for a linear model, without the overhead of autograd and modules.
+    """The objective of a linear model, without the overhead of autograd and modules.
 
-    If `G (n, labels)` is the gradient in the logits, that in the weights is `Gᵀ X`. The variables
-    are `Θ L`, with `L Lᵀ` the second moments of the features: their curvature is about the same in
-    all directions, so that features that go together take no more iterations than others.
+    If `G (n, labels)` is the gradient in the logits, `Gᵀ X` is the gradient in the weights. The
+    variables are `Θ L`, where `L Lᵀ` are the second moments of the features. This preconditions the
+    problem, so that correlated features need no more iterations than others.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class _LinearObjective(_Objective):
             self.bias.copy_(bias)
 
     def _read(self) -> tuple[Tensor, Tensor | None]:
-        """The weights and the bias of `at`."""
+        """The weights and the bias at the point `at`."""
         theta = torch.from_numpy(self.at).to(self.weight)
         weight, bias = theta[: self.weight.numel()].view_as(self.weight), None
         if self.factor is not None:
@@ -186,14 +186,14 @@ class _LinearObjective(_Objective):
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of the process, after SciPy has loaded its own; found in 3 ms."""
+    """The BLAS libraries of the process. Call it after SciPy has loaded its own; takes 3 ms."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def _factor_of_moments(examples: Examples, ridge: float) -> Tensor | None:
-    """The Cholesky factor of `Xᵀ diag(weight) X / n + ridge`; None if it is not worth it."""
+    """The Cholesky factor of `Xᵀ diag(weight) X / n + ridge`; None if it is not worth its time."""
     features, weight = examples.features, examples.weight
     rows, width = features.shape
     if width > _MOST_FACTORED or rows < _LEAST_ROWS_EACH * width:
@@ -203,7 +203,7 @@ def _factor_of_moments(examples: Examples, ridge: float) -> Tensor | None:
     else:
         weighted = features if weight is None else weight.unsqueeze(1) * features
         moments = weighted.T @ features / rows
-    # No more than a thousandth of the condition number is taken away, or rounding would show.
+    # Bound the condition number by about 1000 × features, so that rounding errors stay small.
     moments.diagonal().add_(ridge + 1e-3 * float(moments.diagonal().mean()))
     factor, failed = torch.linalg.cholesky_ex(moments)
     return None if failed else factor

@@ -1,4 +1,4 @@
-"""Any classifier, calibrated, that decides by what mistakes cost."""
+"""Classifier: calibrate any classifier, and predict the label of least expected cost."""
 
 from __future__ import annotations
 
@@ -37,29 +37,30 @@ if TYPE_CHECKING:
 
 
 class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Make any classifier calibrated, and let it decide by what mistakes cost.
+    """Calibrate any classifier, and predict the label of least expected cost.
 
-    `fit` chooses a temperature on rows that the classifier was not trained on: those left out by
-    cross-validation, as :class:`~sklearn.calibration.CalibratedClassifierCV` does. The classifier
-    is then fitted to all rows, and `predict` answers with the label of least expected cost. No
-    other training is needed, and a decision gains about as much as a loss.
+    `fit` chooses a temperature on rows that the classifier was not trained on: the held-out rows of
+    cross-validation, as in :class:`~sklearn.calibration.CalibratedClassifierCV`. The classifier
+    is then fitted to all rows, and `predict` returns the label of least expected cost. Training
+    does not change, and the decision gains about as much as a Wasserstein loss would.
 
     Args:
-        estimator: a classifier with `predict_proba`. One that is already fitted, in a
-            :class:`~sklearn.frozen.FrozenEstimator` or with ``cv="prefit"``, stays as it is, and
-            `fit` is given rows that it was not trained on.
+        estimator: a classifier with `predict_proba`. To keep one that is already fitted, wrap it in
+            a :class:`~sklearn.frozen.FrozenEstimator` or pass ``cv="prefit"``, and call `fit` with
+            rows that it was not trained on.
         metric: as in :class:`WassersteinClassifier`: a ground metric, a matrix of distances,
             ``"ordinal"``, or None for the 0-1 metric.
-        calibrate: whether to choose a temperature; otherwise the probabilities stay as they are.
-        abstain: the price of no answer, in the unit of the metric's cost. `predict` then answers
-            with None where every label is expected to cost more, in an array of objects.
-        cv: folds, or how to draw them, as in scikit-learn, stratified by default; or ``"prefit"``.
+        calibrate: whether to choose a temperature; otherwise probabilities are not changed.
+        abstain: the price of not answering, in the unit of the metric's cost. `predict` then
+            returns an array of objects, with None where every label has a higher expected cost.
+        cv: number of folds or a splitter, as in scikit-learn, stratified by default; or
+            ``"prefit"``.
         classes: the class of each label of the metric, in its order; as in
             :class:`WassersteinClassifier`.
         n_jobs: processes for the folds, through joblib.
 
     Attributes:
-        classes_: sorted.
+        classes_: the sorted classes.
         metric_: the ground metric.
         estimator_: the classifier, fitted to all rows.
         temperature_: the :class:`~wassloss.decisions.Temperature`, or None without `calibrate`.
@@ -99,19 +100,19 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """Fit the classifier and its temperature.
 
         Args:
-            X: features, as the classifier takes them.
+            X: features, in any form that the classifier accepts.
             y: class ids `(n,)`.
-            sample_weight: how much each example counts, `(n,)`, for the classifier and for the
-                temperature.
-            **fit_params: for the classifier's `fit`; those with an entry per row are split too.
+            sample_weight: weight per example, `(n,)`, for the classifier and for the temperature.
+            **fit_params: passed to the classifier's `fit`; those with an entry per row are split
+                like the rows.
         """
         check_flag("calibrate", self.calibrate)
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
         if not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
-                f"estimator must have predict_proba, got {self.estimator!r}; scikit-learn's "
-                "CalibratedClassifierCV gives it one"
+                f"estimator must have predict_proba, got {self.estimator!r}; wrap it in "
+                "scikit-learn's CalibratedClassifierCV, which has one"
             )
         if self.classes is None and isinstance(self.metric, str):
             refuse_ordered_categories(y)
@@ -158,12 +159,12 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Calibrated probabilities `(n, labels)`, in the order of `classes_`.
 
-        Classes that the classifier has never seen have probability 0.
+        Classes that the classifier was not trained on have probability 0.
         """
         return self._calibrated(X)[:, self._labels.places]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of least expected cost; None where `abstain` costs less."""
+        """The class of least expected cost, or None where `abstain` costs less."""
         p = self._calibrated(X)
         labels = least_cost_label(p, self.metric_, abstain=self.abstain)
         order = np.argsort(self._labels.places)
@@ -182,24 +183,24 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         distance: float | None = None,
         sets: str | None = None,
     ) -> NDArray[Any]:
-        """Sets of classes in words that keep a promise: see :class:`~wassloss.decisions.Guarantee`.
+        """Sets of classes with a guarantee, as strings; see :class:`~wassloss.decisions.Guarantee`.
 
-        The promise is exact if the classifier was already fitted. Otherwise it rests on rows left
-        out of cross-validation, for models fitted to fewer rows than this one: it then holds about,
-        not exactly. The classifier's own probabilities are taken, because the rows that back the
-        promise have chosen the temperature. Weights play no part.
+        The guarantee is exact if the classifier was already fitted. Otherwise it holds only
+        approximately, because it relies on held-out rows of cross-validation, whose models were
+        fitted to fewer rows than this one. The classifier's uncalibrated probabilities are used,
+        because the temperature was chosen on the same rows. Sample weights are ignored.
 
         Args:
             X: features.
-            level: how often sets contain the truth, by default 0.9.
-            distance: the expected distance to promise instead.
-            sets: the kind of sets, by default the metric's natural one.
+            level: the probability with which sets contain the true class, by default 0.9.
+            distance: an expected distance to guarantee instead.
+            sets: the kind of sets, by default the natural one for the metric.
         """
         check_is_fitted(self, "estimator_")
         if self._calibration is None:
             raise ValueError(
-                "calibrate must be True, or the estimator already fitted, to promise anything: "
-                "it takes rows that the estimator was not trained on"
+                "calibrate must be True, or the estimator already fitted, for predict_set: it "
+                "needs rows that the estimator was not trained on"
             )
         names = self._labels.names
         promise = Guarantee(self.metric_, level, distance=distance, sets=sets, names=names)
@@ -210,13 +211,13 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; a row without an answer counts as wrong.
 
-        For how far off answers are, see :func:`~wassloss.estimators.make_scorer`.
+        To score the distance of mistakes, see :func:`~wassloss.estimators.make_scorer`.
         """
         right = np.asarray(self.predict(X) == np.asarray(y).reshape(-1), dtype=np.float64)
         return float(np.average(right, weights=sample_weight))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """How metadata reaches the classifier and the splitter."""
+        """Route metadata to the classifier and the splitter."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         to_split = MethodMapping().add(caller="fit", callee="split")
         return (
@@ -259,7 +260,8 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if sample_weight is not None:
             if "sample_weight" not in signature(self.estimator.fit).parameters:
                 raise ValueError(
-                    f"sample_weight must be None, as {type(self.estimator).__name__} takes none"
+                    "sample_weight must be None, because "
+                    f"{type(self.estimator).__name__} does not support it"
                 )
             own["sample_weight"] = sample_weight
         return Bunch(estimator=Bunch(fit=own), splitter=Bunch(split={}))
@@ -271,7 +273,7 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self.estimator_ if self._is_fitted() else clone(self.estimator)
 
     def _by_label(self, p: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-        """Probabilities in the metric's order, 0 for labels that a model has not seen."""
+        """Probabilities in the metric's order, 0 for labels that a model was not trained on."""
         found = np.zeros((len(p), self.metric_.size))
         found[:, self._labels.places_of(classes)] = p
         return found
@@ -281,7 +283,7 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self._by_label(self.estimator_.predict_proba(X), self._trained_on)
 
     def _calibrated(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities in the metric's order."""
+        """Calibrated probabilities in the metric's order."""
         p = self._probabilities(X)
         if self.temperature_ is not None:
             p[:, self._seen] = self.temperature_(p[:, self._seen])
@@ -291,7 +293,7 @@ class LeastCostClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 def _held_out(
     estimator: Any, X: Any, y: NDArray[Any], fold: Fold, params: dict[str, Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Probabilities of the held-out rows, and the classes that they are of."""
+    """Probabilities of the held-out rows, and the classes of their columns."""
     train, held = fold
     if len(train):
         own = _check_method_params(X, params, indices=train)
@@ -304,12 +306,12 @@ def _held_out(
 def _fit_to_classes(
     estimator: Any, X: Any, y: NDArray[Any], params: dict[str, Any]
 ) -> NDArray[Any]:
-    """Fit a classifier, and return the classes that its probabilities are of.
+    """Fit a classifier, and return the classes of its probabilities' columns.
 
-    XGBoost takes the numbers 0, 1, … only, without gaps, which a fold may have.
+    XGBoost accepts only consecutive numbers from 0, and a fold may lack some.
     """
     last = estimator
-    while hasattr(last, "steps"):  # of a pipeline
+    while hasattr(last, "steps"):  # a pipeline
         last = last.steps[-1][1]
     if type(last).__module__.split(".")[0] != "xgboost":
         estimator.fit(X, y, **params)

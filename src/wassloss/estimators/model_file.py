@@ -1,10 +1,10 @@
-"""A fitted estimator, with everything that predicting takes, as a safetensors file.
+"""Store fitted estimators as safetensors files, which hold all that prediction needs.
 
 ==========================  ======================================================================
 ``model.*``                 the weights
 ``scaler.*``                means and scales of the features, if standardised
-``metric``                  the ground metric's own .npz archive, as bytes
-the file's metadata         everything else as JSON, and the SHA-256 sum of it all
+``metric``                  the .npz archive of the ground metric, as bytes
+the file's metadata         everything else as JSON, and the SHA-256 sum of the whole content
 ==========================  ======================================================================
 """
 
@@ -24,13 +24,13 @@ from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build
 
 _FORMAT = 5
-_GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
+_GIVEN = "given"  # stands for the file's metric among the parameters
 _SCALER = ("mean_", "scale_")
 _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
 
 
 def pack(estimator: Any) -> bytes:
-    """The content of the file of a fitted estimator."""
+    """Serialise a fitted estimator."""
     check_is_fitted(estimator, "model_")
     model, scaler = estimator.model_, estimator.scaler_
     names = getattr(estimator, "feature_names_in_", None)
@@ -53,10 +53,10 @@ def pack(estimator: Any) -> bytes:
 
 
 def unpack(content: bytes, path: str | os.PathLike[str], device: str, *kinds: type[Any]) -> Any:
-    """The estimator that `pack` was given, if it is of one of these kinds.
+    """Rebuild an estimator that `pack` serialised, if it has one of these types.
 
     Raises:
-        ValueError: one line that names the file and what it should have been.
+        ValueError: if it does not, or the content is damaged; the message names the file.
     """
     what = kinds[0].__name__ if len(kinds) == 1 else "estimator"
     try:
@@ -93,7 +93,7 @@ def _unpacked(content: bytes, device: str, kinds: dict[str, type[Any]]) -> Any:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A parameter of an estimator as JSON holds it."""
+    """Convert a parameter of an estimator to a JSON value."""
     if name == "metric" and value is not None and not isinstance(value, str):
         return _GIVEN
     if isinstance(value, np.generic | np.ndarray | Tensor):
@@ -108,7 +108,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _tupled(value: Any) -> Any:
-    """A parameter that `_plain` was given, with tuples for lists."""
+    """Convert a JSON value of `_plain` back to a parameter, with tuples for lists."""
     if isinstance(value, dict):
         return dict(value["dict"])
     return tuple(_tupled(each) for each in value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What estimators minimise: the mean loss over examples in memory."""
+"""The objective of the estimators: the mean loss over examples in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ADVICE = "look for extreme values in the data, or lower the learning rate of sm
 
 
 class DivergedError(ArithmeticError):
-    """A fit left the finite numbers; the message says what to change."""
+    """The loss or the model's output is not finite; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Features, targets and weights, or None if all count the same, of equally many examples."""
+    """Features, targets and weights of examples; weights are None if all are equal."""
 
     features: Any  # a tensor `(n, features)`, or SparseRows
     target: TargetOrSets
@@ -37,13 +37,13 @@ class Examples:
         return Examples(self.features[rows], _narrowed(self.target[rows]), weight)
 
     def to(self, device: torch.device) -> Examples:
-        """The same examples on a device."""
+        """Move the examples to a device."""
         weight = None if self.weight is None else self.weight.to(device)
         return Examples(self.features.to(device), self.target.to(device), weight)
 
 
 def _narrowed(target: TargetOrSets) -> TargetOrSets:
-    """Drop the columns of a sparse target that no row uses; CPU only, as a GPU would wait."""
+    """Drop unused columns of a sparse target. CPU only: on a GPU this would synchronise."""
     if not isinstance(target, SparseTarget) or not target.weights.is_cpu:
         return target
     if target.weights[:, -1].any():
@@ -53,13 +53,14 @@ def _narrowed(target: TargetOrSets) -> TargetOrSets:
 
 
 class MeanLoss:
-    """The weighted mean of a loss, divided by its size, so that `alpha` means the same for all.
+    """The weighted mean of a loss, divided by `size`.
 
-    The mean is over the batch, not over its weight: heavy examples make for a larger step.
+    The division makes `alpha` equally strong for all losses. Weights are divided by the number of
+    examples, not by their sum, so that batches of large weight take larger steps.
 
     Args:
-        loss: with `reduction="none"`.
-        size: what to divide by.
+        loss: a loss with `reduction="none"`.
+        size: the divisor, the sum of the weights of the loss's terms.
     """
 
     def __init__(self, loss: TransportLoss, size: float) -> None:
@@ -69,7 +70,7 @@ class MeanLoss:
         """The mean, differentiable in the model's outputs.
 
         Raises:
-            DivergedError: the outputs are not finite.
+            DivergedError: if the outputs are not finite.
         """
         with _diverging(outputs):
             values: Tensor = self.loss(outputs, examples.target)
@@ -80,7 +81,7 @@ class MeanLoss:
         """The sum over examples, not divided by anything, and its gradient in the outputs.
 
         Raises:
-            DivergedError: the outputs are not finite.
+            DivergedError: if the outputs are not finite.
         """
         with _diverging(outputs):
             values, gradient = self.loss.value_and_gradient(outputs, examples.target)
@@ -101,7 +102,7 @@ def _diverging(outputs: Tensor) -> Iterator[None]:
 
 
 def check_finite(loss: float, where: str) -> float:
-    """The loss, if it is finite."""
+    """Return the loss; raise a DivergedError if it is not finite."""
     if not math.isfinite(loss):
         raise DivergedError(f"the loss is {loss} {where}; {_ADVICE}")
     return loss

@@ -1,4 +1,4 @@
-"""Models as ONNX files, which predict without torch or wassloss."""
+"""Export models to ONNX files, which predict without torch or wassloss."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from wassloss import __version__
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.files import write_file
 
-_OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
-_MOST_LABELS = 4096  # whose table of costs, of 128 MB, goes into the file
+_OPSET, _IR = 17, 8  # ONNX 1.12 (2022), supported by all current runtimes
+_MOST_LABELS = 4096  # a table of 128 MB in the file
 
 
 def export_onnx(model: WassersteinClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier, such as one of `wl.load`, as an ONNX file (`wassloss[onnx]`).
+    """Write a fitted classifier to an ONNX file (requires `wassloss[onnx]`).
 
-    The graph takes ``features`` `(n, d)` in double precision, as `predict` does, and standardises
-    them itself. It returns ``probabilities`` `(n, labels)` and ``label`` `(n,)`, the index of what
-    `predict` answers. The file's metadata hold in JSON what the indices mean, ``labels``, and
-    ``feature_names``.
+    The graph takes unstandardised ``features`` `(n, d)` in double precision, as `predict` does. It
+    returns ``probabilities`` `(n, labels)` and ``label`` `(n,)`, the index of the predicted class.
+    The file's metadata hold ``labels``, the class of each index, and ``feature_names``, as JSON.
 
     Args:
-        model: linear or a perceptron.
-        path: of the file, written completely or not at all.
+        model: a fitted classifier, such as `wl.load` returns.
+        path: path of the file, which is written atomically.
 
     Raises:
-        ValueError: the model is of another kind, not fitted, or decides by least cost among more
-            than 4096 labels.
+        ValueError: if the model is of another kind, is not fitted, or decides by least cost among
+            more than 4096 labels.
 
     >>> import os, tempfile, numpy as np, onnx, wassloss as wl
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 2])
@@ -71,7 +70,7 @@ def export_onnx(model: WassersteinClassifier, path: str | os.PathLike[str]) -> N
 
 @torch.no_grad()
 def _graph(onnx: Any, model: WassersteinClassifier) -> Any:
-    """From features to a decision, with labels in the order of `classes_`."""
+    """The graph from features to a decision, with labels in the order of `classes_`."""
     typed, kinds = onnx.helper.make_tensor_value_info, onnx.TensorProto
     places, scaler = model._labels.places, model.scaler_
     layers = [layer for layer in model.model_.modules() if isinstance(layer, nn.Linear)]
@@ -80,7 +79,7 @@ def _graph(onnx: Any, model: WassersteinClassifier) -> Any:
     nodes, constants = list[Any](), list[Any]()
 
     def add(operator: str, x: str, *parts: Any, name: str = "", **attributes: Any) -> str:
-        """Apply an operator to what has the name `x`, and to arrays; returns the result's name."""
+        """Apply an operator to the value named `x` and to arrays; return the result's name."""
         for part in parts:
             array = np.ascontiguousarray(part)
             constants.append(onnx.numpy_helper.from_array(array, f"constant_{len(constants)}"))
@@ -103,7 +102,7 @@ def _graph(onnx: Any, model: WassersteinClassifier) -> Any:
         add("ArgMax", x, name="label", axis=1, keepdims=0)
     elif len(places) > _MOST_LABELS:
         raise ValueError(
-            f"model must have at most {_MOST_LABELS} labels to decide by least cost in the file, "
+            f"model must have at most {_MOST_LABELS} labels to export decision='least_cost', "
             f"got {len(places)}: set decision='probable'"
         )
     else:

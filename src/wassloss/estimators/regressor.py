@@ -1,4 +1,4 @@
-"""The regressor for unnormalised measures."""
+"""Regressor: masses over the labels, trained with the relaxed Wasserstein loss."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: ignore[misc]
-    """A mass for every label, of any total: heat maps, counts, spectra.
+    """Predict a mass for every label, of any total: heat maps, counts, spectra.
 
-    A linear model or a perceptron followed by a softplus, trained with the relaxed loss: moved mass
-    costs what the ground metric says, and missing or excess mass what `gamma` says.
+    The model is linear or a perceptron, followed by a softplus. It is trained with the relaxed
+    loss, where the ground metric sets the cost of moved mass, and `gamma` that of missing or excess
+    mass.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for labels
             in a row; or None for the 0-1 metric.
-        gamma: price of a mismatch of masses, as in :class:`~wassloss.RelaxedWassersteinLoss`.
+        gamma: price of missing or excess mass, as in :class:`~wassloss.RelaxedWassersteinLoss`.
         kl_weight: weight of `KL~(y ‖ prediction)`.
         epsilon, power, hidden_layer_sizes, solver, max_iter, tol: as in
             :class:`WassersteinClassifier`.
@@ -44,8 +45,8 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         alpha, weight_decay, standardize, device, random_state, verbose: the same.
 
     Attributes:
-        mass_unit_: what masses are divided by before they reach the loss, so that their unit does
-            not matter and the entropy neither adds nor removes mass overall.
+        mass_unit_: the unit by which masses are divided before the loss. It makes the fit
+            independent of the unit of `y`, and keeps the entropy from adding or removing mass.
 
     >>> import numpy as np, wassloss as wl
     >>> X = np.linspace(0, 1, 20)[:, None]
@@ -64,12 +65,12 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to examples.
+        """Fit the model.
 
         Args:
             X: features `(n, d)`, dense or `scipy.sparse`.
-            y: masses `(n, labels)`: not negative, some in every row.
-            sample_weight: how much each example counts, `(n,)`.
+            y: masses `(n, labels)`: non-negative, and not all 0 in any row.
+            sample_weight: weight per example, `(n,)`.
         """
         X, y, weight = self._read(X, y, sample_weight, y_numeric=True)
         y = read_masses(y)
@@ -100,21 +101,21 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
 
     @torch.no_grad()
     def _begin(self, model: Any, y: Any, weight: Any) -> None:
-        """Predict the mean masses for all, up to the hidden layers."""
+        """Set the last bias so that a linear model predicts the mean masses."""
         last = model.scores.layers[-1]
         mean = np.average(y, axis=0, weights=weight) / self.mass_unit_
         m = torch.from_numpy(mean.clip(1e-3)).to(last.bias)
-        last.bias.copy_(m + torch.log(-torch.expm1(-m)))  # where softplus is m
+        last.bias.copy_(m + torch.log(-torch.expm1(-m)))  # inverse softplus
 
 
 def _mass_unit(
     y: NDArray[np.float64], weight: NDArray[np.float64] | None, metric: GroundMetric, epsilon: float
 ) -> float:
-    r"""The unit in which the entropy favours neither more mass nor less.
+    r"""The unit of mass in which the entropy favours neither more mass nor less.
 
-    The relaxed loss of a target `y` is least where label j sends `y_j^{1-ρ} c_j^ρ`, with
+    The relaxed loss of a target `y` is minimal if label j sends `y_j^{1-ρ} c_j^ρ`, where
     `ρ = ε / (ε + γ_b)` and `c_j = Σ_i exp(−M_ij / ε − 1)`: masses are drawn towards `c`. In the
-    unit `exp(Σ y log(y / c) / Σ y)` that changes the total mass by nothing, to first order in `ρ`.
+    unit `exp(Σ y log(y / c) / Σ y)`, this leaves the total mass unchanged to first order in `ρ`.
     """
     every = torch.arange(metric.size, device=metric.device)
     reach = torch.cat(

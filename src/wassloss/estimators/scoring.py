@@ -1,4 +1,4 @@
-"""Scores of :mod:`wassloss.scores` as scikit-learn's searches take them."""
+"""Scorers for scikit-learn's searches, made from :mod:`wassloss.scores`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wassloss.scores import ordinal
 from wassloss.scores._score import score_of
 
 Scorer = Callable[..., float]
-# Undefined without a mistake, which a search must not rank below every model that makes some.
+# Values of scores that are undefined without mistakes: a search would rank NaN last.
 _WITHOUT_MISTAKES = {scores.mistake_severity: 0.0, scores.quadratic_weighted_kappa: 1.0}
 
 
@@ -28,18 +28,18 @@ def make_scorer(
     classes: Sequence[Any] | NDArray[Any] | None = None,
     **arguments: Any,
 ) -> Scorer:
-    """A score of :mod:`wassloss.scores` as ``scoring`` for `GridSearchCV` and the like.
+    """Make a scorer for `GridSearchCV` and the like from a function of :mod:`wassloss.scores`.
 
-    More is better, as scikit-learn wants it: distances, errors and other scores of which less is
-    better are negated. Scores of the first guess judge `predict`, all others `predict_proba`. Where
-    there are no mistakes, the severity is 0, and a weighted kappa that is undefined is 1.
+    Larger is better, as scikit-learn requires: scores of which less is better, such as distances
+    and errors, are negated. Scores of the first guess evaluate `predict`, all others
+    `predict_proba`. Without mistakes, the severity is 0, and an undefined weighted kappa is 1.
 
     Args:
         function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
-        classes: all classes, in the order of the labels. By default those that the estimator has
-            seen, so pass them for estimators other than ours if a fold may lack a class, or if
-            their classes are names and the score depends on their order or distance.
-        **arguments: those of the function. A ``metric`` is by default that of the estimator.
+        classes: all classes, in the order of the labels; by default the classes that the estimator
+            has seen. Pass them for estimators of other libraries if a fold may lack a class, or if
+            classes are names and the score depends on their order or distance.
+        **arguments: arguments of the function; ``metric`` defaults to the estimator's.
 
     >>> import wassloss as wl
     >>> from sklearn.datasets import load_iris
@@ -49,12 +49,12 @@ def make_scorer(
     >>> round(make_scorer(wl.scores.quadratic_weighted_kappa)(model, X, y), 2)
     0.98
     """
-    score_of(function)  # refuses what is not a score
+    score_of(function)  # refuses functions that are not scores
     return _Scorer(function, classes, arguments)
 
 
 def scorer_of(estimator: Any, scoring: Any) -> Scorer:
-    """The scorer that a name or a function says; ``"mean_distance"`` is our own."""
+    """Look up a scorer; ``"mean_distance"`` is an addition to scikit-learn's names."""
     if isinstance(scoring, str) and scoring == "mean_distance":
         return make_scorer(scores.distance_at_k)
     found: Scorer = check_scoring(estimator, scoring=scoring)
@@ -63,7 +63,7 @@ def scorer_of(estimator: Any, scoring: Any) -> Scorer:
 
 @dataclass(frozen=True)
 class _Scorer:
-    """What :func:`make_scorer` returns: a class, so that it can be sent to other processes."""
+    """The scorer of :func:`make_scorer`; a class, so that it can be sent to other processes."""
 
     function: Callable[..., Any]
     classes: Any
@@ -71,7 +71,7 @@ class _Scorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         made, inner, seen = score_of(self.function), _unwrapped(estimator), estimator.classes_
-        places = self._places(inner, seen)  # the label that each of the classes seen is
+        places = self._places(inner, seen)  # the label of each class that was seen
         answers = np.eye(len(seen if self.classes is None else self.classes))[places]
         if made.judges_first_guess(**self.arguments):
             guesses = answers[_index(estimator.predict(X), seen)]
@@ -116,7 +116,7 @@ class _Scorer:
 
 
 def _unwrapped(estimator: Any) -> Any:
-    """The estimator that answers, inside searches and pipelines."""
+    """The final estimator inside searches and pipelines."""
     while hasattr(estimator, "best_estimator_") or isinstance(estimator, Pipeline):
         found = getattr(estimator, "best_estimator_", None)
         estimator = estimator[-1] if found is None else found
@@ -129,5 +129,6 @@ def _index(values: Any, classes: Any) -> NDArray[np.int64]:
         return np.array([place[each] for each in np.asarray(values).tolist()], dtype=np.int64)
     except KeyError as error:
         raise ValueError(
-            f"y must hold classes that the estimator has seen, or pass classes, got {error.args[0]}"
+            f"y must hold classes that the estimator has seen, got {error.args[0]}; pass all "
+            "classes=[...] to make_scorer"
         ) from None

@@ -1,4 +1,4 @@
-"""The classifier with its strengths chosen by cross-validation."""
+"""Classifier: choose the strengths of `WassersteinClassifier` by cross-validation."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _STRENGTHS = ("kl_weight", "epsilon", "power", "alpha")  # in the order of the a
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WassersteinClassifierCV(WassersteinClassifier):
-    """:class:`WassersteinClassifier` with its strengths chosen by cross-validation.
+    """:class:`WassersteinClassifier` with strengths chosen by cross-validation.
 
-    As in `LogisticRegressionCV`, penalties make a path: each fit starts from the weights of the
-    stronger penalty before it. Folds and combinations of the other strengths are fitted in
-    parallel, and the best combination once more on all data.
+    As in `LogisticRegressionCV`, penalties form a path: each fit starts from the weights of the
+    next stronger penalty. Folds and combinations of the other strengths are fitted in parallel, and
+    the best combination is fitted again to all data.
 
     Args:
-        metric: as in :class:`WassersteinClassifier`, and so are parameters not listed here.
+        metric: as in :class:`WassersteinClassifier`, like all parameters not listed here.
         alphas: penalties to try.
-        kl_weights, epsilons, powers: strengths to try; a power of None is the metric's own.
-        cv: folds, or how to draw them, as in scikit-learn: stratified if `y` has class ids.
-        scoring: ``"mean_distance"`` (its negative is maximised), or any of scikit-learn's. What
-            has a score of NaN in any fold is not chosen.
+        kl_weights, epsilons, powers: strengths to try; a power of None keeps the metric's.
+        cv: number of folds or a splitter, as in scikit-learn; stratified if `y` holds class ids.
+        scoring: ``"mean_distance"`` (its negative is maximised), or any ``scoring`` of
+            scikit-learn. Combinations with a score of NaN in any fold are not chosen.
         n_jobs: processes, through joblib.
 
     Attributes:
-        best_estimator_: the classifier, fitted to all data, whose attributes this has, too.
-        alpha_, kl_weight_, epsilon_, power_: what was chosen.
-        scores_: `(folds, kl_weights, epsilons, powers, alphas)`.
-        best_score_: the mean over folds of what was chosen.
+        best_estimator_: the classifier fitted to all data; its attributes are copied to this one.
+        alpha_, kl_weight_, epsilon_, power_: the chosen strengths.
+        scores_: all scores, `(folds, kl_weights, epsilons, powers, alphas)`.
+        best_score_: the mean score over folds of the chosen strengths.
 
     >>> import numpy as np, wassloss as wl
     >>> rng = np.random.default_rng(0)
@@ -59,7 +59,7 @@ class WassersteinClassifierCV(WassersteinClassifier):
     True
     """
 
-    # Not parameters: each is chosen out of several.
+    # Not parameters, because they are chosen among the values below.
     alpha: float = field(init=False, default=1.0)
     kl_weight: float = field(init=False, default=KL_WEIGHT)
     epsilon: float = field(init=False, default=EPSILON)
@@ -74,18 +74,18 @@ class WassersteinClassifierCV(WassersteinClassifier):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose and fit; arguments as in :meth:`WassersteinClassifier.fit`."""
+        """Choose the strengths and fit; arguments as in :meth:`WassersteinClassifier.fit`."""
         grid = [getattr(self, f"{name}s") for name in _STRENGTHS]
         for name, values in zip(_STRENGTHS, grid, strict=True):
             if not len(values):
-                raise ValueError(f"{name}s must hold a number to try, got none")
+                raise ValueError(f"{name}s must hold at least one value to try, got none")
         whole = self._classifier()
         features, target, _ = whole._examples(X, y, sample_weight)
-        # As given: classifiers multiply it by `class_weight` themselves.
+        # Without `class_weight`, by which each classifier multiplies it.
         weight = None if sample_weight is None else read_weight(sample_weight, features.shape[0])
         folds = check_cv(self.cv, target, classifier=not is_matrix(target))
         parts = list(folds.split(features, target))
-        order = np.argsort(self.alphas)[::-1]  # the strongest first
+        order = np.argsort(self.alphas)[::-1]  # strongest first
         paths = Parallel(n_jobs=self.n_jobs)(
             delayed(_scores_along)(
                 [self._classifier(*others, self.alphas[i]) for i in order],
@@ -98,31 +98,31 @@ class WassersteinClassifierCV(WassersteinClassifier):
         self.scores_[..., order] = np.reshape(paths, self.scores_.shape)
         means = self.scores_.mean(0)
         if np.isnan(means).all():
-            raise ValueError(f"scoring must give numbers, got only NaN from {self.scoring!r}")
+            raise ValueError(f"scoring must return numbers, got only NaN from {self.scoring!r}")
         best = np.unravel_index(int(np.nanargmax(means)), means.shape)
         chosen = [values[i] for values, i in zip(grid, best, strict=True)]
         self.kl_weight_, self.epsilon_, self.power_, self.alpha_ = chosen
         self.best_score_ = float(means[best])
         self.best_estimator_ = self._classifier(*chosen).fit(X, y, sample_weight)
-        validate_data(self, X, skip_check_array=True)  # forgets names of features that X lacks
+        validate_data(self, X, skip_check_array=True)  # discards feature names of an earlier fit
         fitted = vars(self.best_estimator_)
         for name in fitted.keys() - WassersteinClassifier._get_param_names():
             setattr(self, name, fitted[name])
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """By `scoring`."""
+        """The score of `best_estimator_` by `scoring`."""
         check_is_fitted(self, "best_estimator_")
         best = self.best_estimator_
         return scorer_of(best, self.scoring)(best, X, y, **_weighted(sample_weight))
 
     def save(self, file: str | os.PathLike[str] | BinaryIO) -> None:
-        """Write `best_estimator_` to a file, which `WassersteinClassifier.load` reads."""
+        """Write `best_estimator_` to a file for `WassersteinClassifier.load`."""
         check_is_fitted(self, "best_estimator_")
         self.best_estimator_.save(file)
 
     def _classifier(self, *strengths: Any) -> WassersteinClassifier:
-        """A classifier with the parameters of this, and strengths, or their defaults."""
+        """A classifier with this one's parameters, and the given or default strengths."""
         names = set(WassersteinClassifier._get_param_names()) - set(_STRENGTHS)
         chosen = zip(_STRENGTHS, strengths, strict=False)
         return WassersteinClassifier(
@@ -139,15 +139,15 @@ def fit_path(
     labels: Labels | None = None,
     warm: bool = True,
 ) -> Iterator[WassersteinClassifier]:
-    """Fit classifiers one after another, each from the weights of the last.
+    """Fit classifiers one after another, each from the weights of the previous one.
 
     Args:
-        path: classifiers that differ in strengths only, the strongest penalty first.
+        path: classifiers that differ only in strengths, the strongest penalty first.
         X: features `(n, d)`.
-        y: classes `(n,)`; if these rows may lack some, give each classifier `classes`.
-        sample_weight: how much each example counts, `(n,)`.
-        labels: of all data, for internal use; by default learned from `y`.
-        warm: False to start each from scratch.
+        y: class ids `(n,)`; if these rows may lack classes, set `classes` of each classifier.
+        sample_weight: weight per example, `(n,)`.
+        labels: the labels of all data, for internal use; by default learned from `y`.
+        warm: False to start each fit from scratch.
 
     Yields:
         Each classifier, fitted.
@@ -179,7 +179,7 @@ def _scores_along(
     scoring: Any,
     labels: Labels,
 ) -> list[float]:
-    """Scores on the second part of a fold of classifiers fitted to the first."""
+    """Fit classifiers to the first part of a fold, and score them on the second."""
     train, test = fold
     inside, outside = (None if weight is None else weight[rows] for rows in fold)
     return [

@@ -1,4 +1,4 @@
-"""Small steps over examples in memory, by torch's optimisers."""
+"""Mini-batch training with torch's optimisers, on examples in memory."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from torch import Tensor, nn
 from wassloss._checks import check_choice, check_count, check_number, check_strength
 from wassloss.estimators.objective import Examples, MeanLoss, check_finite, is_penalized
 
-LEARNING_RATES = {"adam": 0.01, "sgd": 0.1}  # of each optimiser, by default
+LEARNING_RATES = {"adam": 0.01, "sgd": 0.1}  # default of each optimiser
 SCHEDULES = ("cosine", "constant")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SmallSteps:
-    """How to take small steps; checked when built.
+    """Settings of mini-batch training, checked on construction.
 
     Attributes:
         optimizer: ``"adam"`` or ``"sgd"``.
-        learning_rate: None for the optimiser's default.
-        momentum: of SGD.
-        weight_decay: minimise the mean loss plus `½ weight_decay Σ‖θ‖²`, not on biases.
-        schedule: ``"cosine"``, falling to 0 at the last step, or ``"constant"``.
+        learning_rate: initial learning rate; None for the optimiser's default.
+        momentum: momentum of SGD.
+        weight_decay: strength of the penalty `½ weight_decay Σ‖θ‖²`, not on biases, which is added
+            to the mean loss.
+        schedule: ``"cosine"``, which falls to 0 at the last step, or ``"constant"``.
         batch_size: examples per step.
-        seed: of the order of the examples.
+        seed: seeds the order of the examples.
     """
 
     optimizer: str
@@ -51,13 +52,13 @@ class SmallSteps:
             raise ValueError(f"momentum must be at least 0 and less than 1, got {self.momentum}")
 
     def learning_rate_at(self, share: float) -> float:
-        """The learning rate when a share of the steps has been taken."""
+        """The learning rate after a share of the steps."""
         rate = self.learning_rate
         rate = LEARNING_RATES[self.optimizer] if rate is None else rate
         return rate if self.schedule == "constant" else rate * (1 + math.cos(math.pi * share)) / 2
 
     def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser, with the penalty on matrices alone."""
+        """Build the optimiser, which penalises only matrices."""
         parameters, decay = list(model.parameters()), self.weight_decay
         groups: list[dict[str, Any]] = [
             {"params": [p for p in parameters if is_penalized(p)], "weight_decay": decay},
@@ -70,11 +71,11 @@ class SmallSteps:
 
 
 class EarlyStopping:
-    """Watch the loss on held-out examples, and keep the model's best weights.
+    """Monitor the loss on held-out examples, and keep the model's best weights.
 
     Attributes:
-        losses: on the held-out examples, after each pass.
-        best_pass: the pass after which it was least, from 1.
+        losses: loss on the held-out examples after each pass.
+        best_pass: the pass with the lowest loss, counted from 1.
     """
 
     def __init__(self, held_out: Examples, patience: int, tol: float) -> None:
@@ -111,19 +112,19 @@ def fit_by_small_steps(
     early_stopping: EarlyStopping | None = None,
     verbose: bool = False,
 ) -> int:
-    """Train a model in place; returns the number of passes, of which the last may be incomplete.
+    """Train a model in place; return the number of passes, of which the last may be incomplete.
 
     Args:
-        model: without dropout or other randomness, on the device of the examples.
+        model: a model without dropout or other randomness, on the device of the examples.
         loss: the mean loss.
-        examples: batches are cut from shuffled passes over them, without a gap between passes.
+        examples: training examples; a batch may span the end of a shuffled pass and the next one.
         how: optimiser, learning rate, penalty and batches.
-        steps: how many to take.
+        steps: number of steps.
         early_stopping: ends the fit early, and restores the best weights.
-        verbose: show a bar if tqdm is installed, else a line per pass.
+        verbose: show a bar if tqdm is installed, otherwise a line per pass.
 
     Raises:
-        DivergedError: the loss is not finite.
+        DivergedError: if the loss is not finite.
     """
     size, optimizer = len(examples), how.build_optimizer(model)
     batch_size = min(how.batch_size, size)
@@ -142,7 +143,7 @@ def fit_by_small_steps(
             total, taken = total + value.detach(), taken + 1
             if (step + 1) * batch_size // size == number and step + 1 < steps:
                 continue
-            # Once per pass, because a GPU has to be waited for.
+            # Once per pass, because this synchronises with a GPU.
             number += 1
             show(check_finite(total.item() / taken, f"in pass {number} over the data"))
             total, taken = torch.zeros(()), 0
@@ -154,7 +155,7 @@ def fit_by_small_steps(
 
 
 def _batches(size: int, batch_size: int, steps: int, seed: int) -> Iterator[Tensor]:
-    """Rows of each batch, from one shuffled pass after another, all batches of the same size."""
+    """Yield the rows of each batch, all of the same size, from consecutive shuffled passes."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.empty(0, dtype=torch.int64)
     for _ in range(steps):

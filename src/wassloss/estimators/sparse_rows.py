@@ -1,4 +1,4 @@
-"""Sparse features for any model that begins with a linear layer."""
+"""Sparse features for models that begin with a linear layer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch.nn.functional import linear
 class SparseRows:
     """Rows of a `scipy.sparse` matrix, in place of a tensor of features `(n, features)`.
 
-    Means that are subtracted from all rows leave zeros alone, as they are subtracted from products.
-    Rows support `torch.nn.functional.linear`, so that a model that begins with a linear layer takes
-    them as it is, and `tensor @ rows`. Products are SciPy's, on the CPU: they and their gradients
-    take a tenth of the time of torch's sparse layouts.
+    Means are subtracted from products rather than from rows, which stay sparse. Rows support
+    `torch.nn.functional.linear`, and thus models that begin with a linear layer, and
+    `tensor @ rows`. SciPy computes the products on the CPU: they and their gradients take a tenth
+    of the time of torch's sparse layouts.
 
     >>> rows = SparseRows(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
     >>> layer = torch.nn.Linear(2, 3, dtype=torch.float64)
@@ -56,7 +56,7 @@ class SparseRows:
         return moments
 
     def to(self, device: torch.device) -> SparseRows:
-        """The same rows: only products go to the device."""
+        """Return self: rows stay on the CPU, and only products move to the device."""
         return self
 
     def __rmatmul__(self, left: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rows to train on, and rows to judge by."""
+"""Split rows into training and held-out rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def held_out(classes: NDArray[Any] | None, rows: int, share: float, seed: int) -> Fold:
-    """Hold out a share of the rows, stratified where every class has enough of them.
+    """Hold out a share of the rows, stratified if every class has enough of them.
 
     Args:
-        classes: `(rows,)`; None where examples have several labels.
-        rows: how many there are.
-        share: how much to hold out, in (0, 1).
-        seed: of the draw.
+        classes: `(rows,)`; None if examples have several labels.
+        rows: number of rows.
+        share: share to hold out, in (0, 1).
+        seed: seed of the random split.
     """
     if classes is not None:
         counts = np.unique(classes, return_counts=True)[1]
@@ -29,5 +29,7 @@ def held_out(classes: NDArray[Any] | None, rows: int, share: float, seed: int) -
             np.arange(rows), test_size=share, random_state=seed, stratify=classes
         )
     except ValueError as error:
-        raise ValueError(f"a share of {share:g} cannot be held out of {rows} rows") from error
+        raise ValueError(
+            f"validation_fraction must leave rows on both sides, got {share:g} of {rows} rows"
+        ) from error
     return np.sort(train), np.sort(held)

@@ -1,4 +1,4 @@
-"""Costs from every label to the nearest of a set."""
+"""Costs from every label to the nearest label of a set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def least_costs(metric: GroundMetric, allowed: Tensor) -> Tensor:
-    """The least of the cost columns of each set, `(n, K)`, for a mask `(n, K)`."""
+    """The minimum of the cost columns of each set, `(n, K)`, for a mask `(n, K)` of its labels."""
     if _checks.can_read_values():
         return _of_columns_named(metric, allowed)
     return _of_all_columns(metric, allowed)
@@ -33,7 +33,7 @@ def _of_columns_named(metric: GroundMetric, allowed: Tensor) -> Tensor:
 
 
 def _of_all_columns(metric: GroundMetric, allowed: Tensor) -> Tensor:
-    """The same in shapes that do not depend on how many labels the sets have."""
+    """The same with shapes that do not depend on the sizes of the sets, for tracing."""
     (n, size), device = allowed.shape, metric.device
     found = torch.full(allowed.shape, math.inf, dtype=metric.dtype, device=device)
     for part in pieces(size, n * size, largest_block(device)):
@@ -44,10 +44,13 @@ def _of_all_columns(metric: GroundMetric, allowed: Tensor) -> Tensor:
 
 
 def between_ends(before: Tensor, after: Tensor, first: Tensor, last: Tensor) -> Tensor:
-    """Costs `(n, K)` to ranges: of the ends that are nearest to what lies on either side.
+    """Costs `(n, K)` to ranges, from two cost columns each.
 
-    All in the order in which the ranges are ranges: columns `before` and `after (n, K)`, and ends
-    `(n,)` of the ranges.
+    Args:
+        before: costs to the label of each range that is nearest to all labels before it, `(n, K)`.
+        after: costs to the label that is nearest to all labels after it, `(n, K)`.
+        first: first place of each range in the order of the columns, `(n,)`.
+        last: last place, inclusive, `(n,)`.
     """
     place = torch.arange(before.shape[1], device=before.device)
     outside = torch.where(place < first.unsqueeze(1), before, after)

@@ -1,4 +1,4 @@
-"""The ground metric: from labels to distances and transport costs."""
+"""The base class of ground metrics: distances between labels, and transport costs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from wassloss.sets import SetTarget
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_EXACT_MEDIAN = 2048  # labels up to which the median is over every pair
-_MEDIAN_COLUMNS = 256  # beyond, over the pairs of this many evenly spaced labels with all
-_WHOLE_COLUMNS, _MEDIAN_ROWS = 2**14, 2**12  # or, beyond the first, with the second
+_EXACT_MEDIAN = 2048  # most labels for which the median is over all pairs
+_MEDIAN_COLUMNS = 256  # beyond, over pairs of this many evenly spaced labels with all labels
+_WHOLE_COLUMNS, _MEDIAN_ROWS = 2**14, 2**12  # beyond the first, with the second number of labels
 
 
 class GroundMetric(ABC):
@@ -45,38 +45,37 @@ class GroundMetric(ABC):
     .. math:: M_{ij} = (d(i, j) / \text{scale})^{\text{power}},
         \qquad M_{ij} = 0 \text{ where } d(i, j) = 0
 
-    so that ``power=0`` is the 0-1 metric whatever the distances. The first operation is
-    :meth:`cost_columns`, the costs from every label to a few: all that sparse targets need, and
-    for every metric but ``Matrix`` and ``Cost`` it never builds a K x K matrix.
+    so that ``power=0`` is the 0-1 metric for any distances. The main operation is
+    :meth:`cost_columns`, the costs from all labels to a few. Sparse targets need nothing else, and
+    only ``Matrix`` and ``Cost`` store a K x K matrix for it.
 
     Mass moves from label i of the prediction to label j of the target. Only ``Cost`` depends on
     that direction: all others are distances, symmetric and 0 from a label to itself.
 
-    A ground metric does not change: :meth:`to` and :meth:`with_cost` return another. It copies
-    what it is built from, except tensors that require grad. Treat the tensors it hands out as
-    read-only.
+    Ground metrics are immutable: :meth:`to` and :meth:`with_cost` return another one. They copy
+    their inputs, except tensors that require grad. Treat the tensors they return as read-only.
 
     Args:
         power: exponent of the cost, at least 0.
-        scale: what to divide distances by: a number, the largest distance (``"max"``, which keeps
-            costs in [0, 1] so that no power overflows), or the median distance between two
-            different labels (``"median"``, exact up to 2048 labels and estimated from 256 evenly
-            spaced ones beyond). ``None`` divides by nothing. Always a fixed number once built.
+        scale: divisor of distances: a number, the largest distance (``"max"``, which keeps costs
+            in [0, 1] so that no power overflows), or the median distance between two different
+            labels (``"median"``, exact up to 2048 labels, and beyond estimated from 256 evenly
+            spaced labels). ``None`` is 1. It is computed once, on construction.
         labels: a name for each label.
     """
 
-    _FIELDS: ClassVar[tuple[str, ...]]  # the constructor's array arguments, which a file holds
-    _OPTIONAL: ClassVar[tuple[str, ...]] = ()  # those that a file need not hold
+    _FIELDS: ClassVar[tuple[str, ...]]  # array arguments of the constructor, stored in files
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ()  # further ones that files may lack
     _LEARNED: ClassVar[str | None] = None  # the attribute that may require a gradient
     is_distance: ClassVar[bool] = True
     """Whether costs are symmetric, and 0 from a label to itself."""
     known_costs: Tensor | None = None
-    """All costs if ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
+    """All costs if the metric is ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
     largest_known_cost: float | None = None
-    """The largest of ``known_costs``, if ``tabulated``."""
+    """The largest of ``known_costs``, if the metric is ``tabulated``."""
     label_order: Tensor | None = None
-    """The labels in an order in which the metric's own sets (intervals, subtrees) are ranges,
-    shape (K,); None if that is the order of their numbers."""
+    """The labels in an order in which the metric's natural sets (intervals, subtrees) are ranges,
+    shape (K,); None for numerical order."""
     _recast_costs: Tensor | None = None  # known_costs in another dtype
 
     def __init_subclass__(cls) -> None:
@@ -111,7 +110,7 @@ class GroundMetric(ABC):
 
     @property
     def scale(self) -> float:
-        """The positive number that distances are divided by."""
+        """The positive divisor of distances."""
         return self._scale
 
     @property
@@ -121,7 +120,7 @@ class GroundMetric(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where distances are computed."""
+        """The device on which distances are computed."""
         return self._anchor.device
 
     @property
@@ -131,7 +130,7 @@ class GroundMetric(ABC):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether distances carry a gradient to what the metric was built from."""
+        """Whether distances are differentiable in a tensor of the constructor."""
         # By name: torch.compile cannot look through vars(self) before torch 2.13.
         return self._LEARNED is not None and bool(getattr(self, self._LEARNED).requires_grad)
 
@@ -171,18 +170,18 @@ class GroundMetric(ABC):
         return columns.reshape(*indices.shape, self._size)
 
     def cost_rows(self, indices: int | Numbers) -> Tensor:
-        """Costs from a few chosen labels to all: the cost of a decision, for each true label.
+        """Costs from a few chosen labels to all: the costs of a decision, for each true label.
 
-        The same as ``cost_columns`` for distances; see :class:`Cost` for the difference.
+        For distances these equal ``cost_columns``; for :class:`Cost` they may differ.
         """
         return self.cost_columns(indices)
 
     def cost_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
-        """Costs of chosen pairs of labels, if whole columns are not needed.
+        """Costs of chosen pairs of labels, without computing whole columns.
 
         Args:
-            first: where from, integers of any shape, each in 0..K-1.
-            second: where to, of a shape that broadcasts against that of ``first``.
+            first: labels from which mass moves, integers of any shape, each in 0..K-1.
+            second: labels to which it moves, of a shape that broadcasts with that of ``first``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4, power=2).cost_between([[0], [1]], [2, 3])
@@ -212,10 +211,10 @@ class GroundMetric(ABC):
         return cost_of(self.distance(), self._power, self._scale)
 
     def costs_to_sets(self, allowed: Tensor) -> Tensor:
-        """Costs from every label to the nearest label of a few sets.
+        """Costs from every label to the nearest label of each set.
 
         Args:
-            allowed: which labels each set holds, a mask of shape (n, K), with some in each row.
+            allowed: a mask of the labels in each set, shape (n, K), with at least one per row.
 
         Returns:
             Shape (n, K).
@@ -227,9 +226,10 @@ class GroundMetric(ABC):
         return least_costs(self, allowed)
 
     def costs_to_ranges(self, first: Tensor, last: Tensor) -> Tensor | None:
-        """The same for sets that are ranges of ``label_order``, from their ends, shape (n,).
+        """``costs_to_sets`` for ranges of ``label_order``, given their ends, inclusive, shape (n,).
 
-        From one cost column or two for each; None where the ends do not tell.
+        This needs only one or two cost columns per set. Returns None if the ends do not determine
+        the costs.
         """
         ends = self.nearest_ends(first, last)
         if ends is None:
@@ -245,20 +245,20 @@ class GroundMetric(ABC):
         return found[:, place]
 
     def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The label of each range that is nearest to all labels before it, and to those after it.
+        """The label in each range that is nearest to all labels before it, and to all after it.
 
         Args:
-            first: where ranges of ``label_order`` begin, shape (n,).
-            last: where they end, themselves included, shape (n,).
+            first: first places of ranges of ``label_order``, shape (n,).
+            last: their last places, inclusive, shape (n,).
 
         Returns:
-            Labels of shape (n,) each, the same tensor if they are the same label; None where there
-            are no such labels.
+            Two tensors of labels, shape (n,), or the same tensor twice if they are equal; None if
+            no such labels exist.
         """
         return None
 
     def orders_ranges_of(self, members: Tensor | None) -> bool:
-        """Whether ranges of this list of labels (None: all in their order) are of our order."""
+        """Whether ``members``, or numerical order if None, is the order ``label_order``."""
         if members is self.label_order:
             return True
         if members is None or self.label_order is None or not can_read_values():
@@ -268,12 +268,12 @@ class GroundMetric(ABC):
     def axis_costs(self) -> tuple[Tensor, ...] | None:
         """Costs along each axis, (cells, cells), if labels form a grid and costs add up over axes.
 
-        None for other costs. Labels are numbered in row-major order.
+        Returns None for other costs. Labels are numbered in row-major order.
         """
         return None
 
     def costs_by_tile(self) -> CostsByTile:
-        """How a kernel computes a tile of costs, with its inputs for chosen labels and for all."""
+        """Return how a kernel computes a tile of costs: its name and its inputs per label."""
         return "rows", self.unchecked_cost_columns, None
 
     def max_cost(self) -> float:
@@ -281,17 +281,17 @@ class GroundMetric(ABC):
         return held_cost(self._max_distance(), self._power, self._scale)
 
     def median_cost(self) -> float:
-        """The (lower) median cost between two labels as in ``scale="median"``; 0 for one label."""
+        """The (lower) median cost as in ``scale="median"``; 0 if there is only one label."""
         return held_cost(self._median_distance(), self._power, self._scale)
 
     def index(self, label: SupportsIndex | str) -> int:
-        """The index of a label given by its name (or, checked, by its index)."""
+        """The index of a label, given by its name or index."""
         return find_label(label, self._labels, self._size)
 
     def nearest(self, label: SupportsIndex | str, k: int) -> list[tuple[str | int, float]]:
-        """The ``k`` labels nearest to ``label`` with their distances to it, itself left out.
+        """The ``k`` labels nearest to ``label``, excluding itself, with their distances to it.
 
-        Ties go to the smaller index; the list is shorter where there are fewer labels.
+        Ties go to the smaller index; the list is shorter if there are fewer labels.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal([1, 2, 4], labels=["good", "fair", "poor"]).nearest("poor", 2)
@@ -305,9 +305,9 @@ class GroundMetric(ABC):
         return found[:k]
 
     def within(self, label: SupportsIndex | str, radius: float) -> list[str | int]:
-        """The labels within a distance of ``label``, itself included, in the order of labels.
+        """The labels within a distance of ``label``, including itself, in the order of labels.
 
-        A set for :meth:`target`.
+        The result can be passed to :meth:`target`.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal([1, 2, 4], labels=["good", "fair", "poor"]).within("fair", 1)
@@ -317,14 +317,14 @@ class GroundMetric(ABC):
         return [self._name(i) for i in near.nonzero()[:, 0].tolist()]
 
     def target(self, sets: Iterable[Any]) -> SetTarget:
-        """Sets of labels as the target of a loss, from what people write.
+        """Parse names, lists and intervals of labels to a target of a loss.
 
         Args:
-            sets: for each example a label, by name or number, or a list of labels, any of which
+            sets: for each example a label, by name or number; or a list of labels, any of which
                 may be the true one; or None for an example that does not count. A bar separates
-                labels in one word, as in ``"cat|dog"``. :class:`Tree` and the metric of
-                :func:`taxonomy` take their inner nodes too, :class:`Ordinal` intervals such as
-                ``"3..5"``, ``">=4"`` and ``"<2"``.
+                alternatives in one string, as in ``"cat|dog"``. :class:`Tree` and the metric of
+                :func:`taxonomy` also accept inner nodes, and :class:`Ordinal` accepts intervals
+                such as ``"3..5"``, ``">=4"`` and ``"<2"``.
 
         >>> from wassloss.ground import Ordinal, Tree
         >>> tree = Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])
@@ -336,14 +336,14 @@ class GroundMetric(ABC):
         return read_sets(sets, self._size, self.label_order, self._ranges_of, self.device)
 
     def _ranges_of(self, label: SupportsIndex | str) -> list[tuple[int, int]]:
-        """The ranges of ``label_order`` that a word or a number says."""
+        """Parse a word or a number to ranges of ``label_order``."""
         if isinstance(label, str) and (self._labels is None or label not in self._labels):
             return self._ranges_of_word(label)
         place = self._place_of(self.index(label))
         return [(place, place)]
 
     def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
-        """The same for a word that is no label's name: an error, unless overridden."""
+        """Parse a word that is not a label's name; raises a ValueError unless overridden."""
         raise AssertionError(f"{self.index(word)} is the label of {word!r}")
 
     def _place_of(self, label: int) -> int:
@@ -354,8 +354,8 @@ class GroundMetric(ABC):
         """Check the axioms of the *distance*: symmetry, 0 only on the diagonal, triangles.
 
         ``d ** power`` with ``power > 1`` need not satisfy the triangle inequality, and transport
-        does not need it to: a metric with power 1 gives a loss that is itself a metric. Of more
-        than 256 labels so many are checked, always the same ones.
+        does not require it. With a metric and power 1, the Wasserstein distance is itself a metric.
+        At most 256 labels are checked, always the same ones.
 
         >>> from wassloss.ground import Matrix
         >>> print(Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).check_axioms())
@@ -373,7 +373,7 @@ class GroundMetric(ABC):
         power: float | None = None,
         scale: float | Literal["max", "median", "keep"] | None = "keep",
     ) -> Self:
-        """The same distances with another power or scale; None keeps the present one.
+        """Return a metric with another power or scale; ``power=None`` keeps the power.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(10, scale="max").with_cost(power=2)
@@ -387,10 +387,9 @@ class GroundMetric(ABC):
         return other
 
     def in_medians(self) -> Self:
-        """The same distances, with costs in units of the median cost between two different labels.
+        """Return a metric with costs in units of the median cost between two different labels.
 
-        That is what losses, estimators and runs measure by. Where the median is 0, the unit is the
-        largest cost.
+        Losses and estimators use these units. If the median is 0, the unit is the largest cost.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(10, power=2).in_medians()
@@ -400,7 +399,7 @@ class GroundMetric(ABC):
         return self.with_cost(scale=unit or None)
 
     def tabulated(self) -> Self:
-        """The same metric with all K x K costs precomputed: for many calls at moderate K.
+        """Return a metric with all K x K costs precomputed, for many calls at moderate K.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(3).tabulated().cost_columns(2)
@@ -425,7 +424,7 @@ class GroundMetric(ABC):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
-        """The same metric on another device or in another floating dtype; itself if neither."""
+        """Move or convert the metric; returns self if device and dtype do not change."""
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating-point type, got {dtype}")
         if self._anchor.to(device=device, dtype=dtype) is self._anchor:
@@ -439,7 +438,7 @@ class GroundMetric(ABC):
                 kind = dtype if value.is_floating_point() else None
                 moved = value.to(device=device, dtype=kind)
                 if not torch.isfinite(moved).all():
-                    raise ValueError(f"dtype {dtype} is too narrow: {self!r} overflows in it")
+                    raise ValueError(f"dtype must hold all values of {self!r}, got {dtype}")
                 setattr(other, name, moved)
         return other
 
@@ -449,11 +448,11 @@ class GroundMetric(ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a metric of this class, or of any for `GroundMetric`, that :meth:`save` wrote.
+        """Read a metric that :meth:`save` wrote; ``GroundMetric.load`` reads any kind.
 
         Raises:
-            ValueError: the file is damaged, holds something else, or would need pickle; the
-                message says which file and what is wrong with it.
+            ValueError: if the file is damaged, holds something else, or requires pickle; the
+                message names the file and the problem.
 
         >>> import tempfile
         >>> from wassloss.ground import GroundMetric, Ordinal
@@ -476,7 +475,7 @@ class GroundMetric(ABC):
         return f"{type(self).__name__}({self._summary()}{power}{scale})"
 
     def _with_labels(self, labels: Sequence[str]) -> Self:
-        """The same metric with other names for its labels."""
+        """Return a metric with other names for the labels."""
         other = copy.copy(self)
         other._labels = check_labels(labels, self._size)
         return other
@@ -491,11 +490,11 @@ class GroundMetric(ABC):
         """Distances of shape (n, K) for checked int64 indices of shape (n,)."""
 
     def _cost_columns(self, indices: Tensor) -> Tensor:
-        """Costs of shape (n, K); overridden where they come cheaper than distances."""
+        """Costs of shape (n, K); overridden if they are cheaper to compute than distances."""
         return cost_of(self._distance_columns(indices), self._power, self._scale)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Distances (n,) of checked pairs; overridden where a pair needs less than a column."""
+        """Distances (n,) of checked pairs; overridden if a pair is cheaper than a column."""
         chosen, place = second.unique(return_inverse=True)
         found = self._anchor.new_empty(len(first))
         start = 0
@@ -518,7 +517,7 @@ class GroundMetric(ABC):
 
     @torch.no_grad()
     def _max_distance(self) -> Tensor:
-        """The largest distance, a detached scalar; overridden where the structure tells."""
+        """The largest distance, a detached scalar; overridden if the structure gives it."""
         every = torch.arange(self._size, device=self.device)
         largest = [self._distance_columns(b).max() for b in blocks(every, self._size)]
         return torch.stack(largest).max()
@@ -538,7 +537,7 @@ class GroundMetric(ABC):
         else:
             columns = [self._distance_columns(block) for block in blocks(chosen, self._size)]
             apart = torch.cat(columns)[every != chosen[:, None]]
-        # Some devices lack a median in half precision; float32 holds its values exactly.
+        # Some devices lack a median in half precision, and float32 represents its values exactly.
         return at_least_single(apart).median().to(self.dtype)
 
     def _resolved(self, scale: float | Literal["max", "median"]) -> float:

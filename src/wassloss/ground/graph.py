@@ -1,4 +1,4 @@
-"""Labels in a network: roads, neighbourhoods, taxonomies in which a notion has several parents."""
+"""Labels in a network: roads, neighbourhoods, taxonomies whose notions may have several parents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy  # which imports scipy.sparse when it is first used: most losses have no graph
+import scipy  # loads scipy.sparse on first use
 import torch
 from torch import Tensor
 
@@ -28,13 +28,12 @@ class Graph(GroundMetric):
 
     .. math:: d(i, j) = \min_{i = v_0, v_1, \ldots, v_m = j} \; \sum_t A_{v_{t-1} v_t}
 
-    The search (Dijkstra's, on the CPU) starts from the labels asked for only.
+    Dijkstra's algorithm runs on the CPU, only from the requested labels.
 
     Args:
-        adjacency: edge lengths, shape (K, K), symmetric and not negative, 0 for no edge; an array,
+        adjacency: edge lengths, shape (K, K), symmetric and non-negative, 0 for no edge; an array,
             a tensor, or any ``scipy.sparse`` matrix. The graph must be connected.
-        power, scale, labels: see :class:`GroundMetric`. ``scale="max"``
-            searches from every label.
+        power, scale, labels: see :class:`GroundMetric`. ``scale="max"`` searches from all labels.
 
     >>> triangle_with_a_long_side = Graph([[0, 1, 9], [1, 0, 2], [9, 2, 0]])
     >>> triangle_with_a_long_side.distance_columns(0)
@@ -82,7 +81,7 @@ class Graph(GroundMetric):
 
 
 def _checked_edges(adjacency: Any) -> Any:
-    """The edges as a float64 CSR matrix without zeros or loops, or an error naming one of them."""
+    """Check the edges, and return them as a float64 CSR matrix without zeros or loops."""
     if adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(f"adjacency must be square, got shape {adjacency.shape}")
     summed = adjacency.astype(np.float64)
@@ -97,7 +96,7 @@ def _checked_edges(adjacency: Any) -> Any:
     kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
     edges = scipy.sparse.csr_matrix(kept, shape=entries.shape)
     gap = (edges - edges.T).tocoo()
-    # Roundings of float32 are forgiven: a path takes the shorter of the two directions.
+    # Tolerate rounding errors of float32: paths use the shorter of the two directions.
     uneven = np.flatnonzero(abs(gap.data) > 1e-5 * edges.data.max(initial=0.0))
     if len(uneven) > 0:
         i, j = int(gap.row[uneven[0]]), int(gap.col[uneven[0]])
@@ -107,13 +106,13 @@ def _checked_edges(adjacency: Any) -> Any:
 
 
 class Taxonomy(Hierarchy, Matrix):
-    """What :func:`taxonomy` builds: distances of labels, and the notions above them by name.
+    """The metric of :func:`taxonomy`: a matrix of distances, and the named notions above labels.
 
     Args:
-        distance: as of :class:`Matrix`.
-        names: of all notions.
-        edges: rows of a notion and one of its parents, by their places in ``names``.
-        notions: the place of each label.
+        distance: as in :class:`Matrix`.
+        names: the names of all notions.
+        edges: pairs of a notion and one of its parents, as indices into ``names``.
+        notions: the index of each label in ``names``.
         power, scale, labels: see :class:`GroundMetric`.
     """
 
@@ -142,7 +141,7 @@ class Taxonomy(Hierarchy, Matrix):
     def _ranges_of_word(self, word: str) -> list[tuple[int, int]]:
         below = self._known().labels_below(self._node(word))
         if not below:
-            raise ValueError(f"{word!r} has no label below it")
+            raise ValueError(f"{word!r} must have a label below it, got none")
         return [(label, label) for label in below]
 
     def _with_labels(self, labels: Sequence[str]) -> Self:
@@ -170,15 +169,15 @@ def taxonomy(
 ) -> Matrix:
     """Lengths of shortest paths, up and down, in a directed acyclic graph of notions.
 
-    WordNet and the Gene Ontology are such graphs; :class:`Tree` is for notions with one parent. As
-    there, ``target``, ``nodes``, ``parents`` and ``lowest_common`` know the notions by name.
+    WordNet and the Gene Ontology are such graphs. Use :class:`Tree` if each notion has one parent.
+    As in a tree, ``target``, ``nodes``, ``parents`` and ``lowest_common`` take notions by name.
 
     Args:
-        parents: the parents of each notion; those without need not be listed.
-        labels: the notions that are labels; by default those that are no parent, in the order in
-            which they are listed.
-        power: the exponent of the cost, as of every :class:`GroundMetric`.
-        scale: what lengths are divided by, as of every :class:`GroundMetric`.
+        parents: the parents of each notion; notions without parents need not be listed.
+        labels: the notions that are labels; by default those that are not a parent, in the order of
+            ``parents``.
+        power: exponent of the cost, see :class:`GroundMetric`.
+        scale: divisor of lengths, see :class:`GroundMetric`.
 
     >>> parents = {"dog": ["pet", "canine"], "wolf": ["canine"], "cat": ["pet"]}
     >>> taxonomy(parents | {"pet": ["animal"], "canine": ["animal"]}).distance_columns(0)
@@ -192,7 +191,7 @@ def taxonomy(
             name: i for i, name in enumerate(graphlib.TopologicalSorter(parents).static_order())
         }
     except graphlib.CycleError as error:
-        raise ValueError(f"parents must have no cycle, got {' → '.join(error.args[1])}") from None
+        raise ValueError(f"parents must be acyclic, got {' → '.join(error.args[1])}") from None
     edges = [(place[name], place[parent]) for name in parents for parent in parents[name]]
     if labels is None:
         inner = {parent for above in parents.values() for parent in above}

@@ -1,4 +1,4 @@
-"""Notions above labels: the nodes of a tree or of a taxonomy, by name."""
+"""Named notions above labels: the nodes of a tree or a taxonomy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import SupportsIndex
 
 @dataclass(frozen=True)
 class Notions:
-    """Nodes with names, each below some others.
+    """Named nodes of a directed acyclic graph.
 
     Attributes:
-        names: of each node; empty for a root without one.
-        parents: the nodes directly above each.
+        names: the name of each node; empty for an unnamed root.
+        parents: the parents of each node.
         labels: the node of each label.
-        label_names: the labels' own names, if any; they go before those of nodes.
+        label_names: the names of the labels, if any, which take precedence over those of nodes.
     """
 
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Notions:
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
-        """A name for each node that no other has: its own, or its path where others share it."""
+        """A unique name for each node: its own name or, if that is not unique, its path."""
         own = dict(zip(self.labels, self.label_names or (), strict=False))
         return tuple(
             own.get(node, name if len(self._named[name]) == 1 else self._path(node))
@@ -35,11 +35,11 @@ class Notions:
         )
 
     def names_of(self, nodes: Iterable[int]) -> list[str]:
-        """Names as in `shown`, but for a root without one."""
+        """Names as in `shown`, except for an unnamed root."""
         return [self.shown[node] for node in nodes if self.shown[node]]
 
     def find(self, name: str) -> int:
-        """The node of a name, or of a path of names from the top, joined with ``/``."""
+        """Find a node by its name, or by its path of names from the top, joined with ``/``."""
         if name in self._label_nodes:
             return self._label_nodes[name]
         found = self._named.get(name, []) or self._at_path.get(name, [])
@@ -47,16 +47,14 @@ class Notions:
             return found[0]
         if found:
             paths = " or ".join(repr(self._path(node)) for node in found[:3])
-            raise ValueError(
-                f"{name!r} must be one node, got the name of {len(found)}: say {paths}"
-            )
+            raise ValueError(f"{name!r} must name one node, got {len(found)}: write {paths}")
         known = dict.fromkeys([*self._label_nodes, *self.shown])
         close = difflib.get_close_matches(name, known)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise ValueError(f"{name!r} is neither a label nor a node above one{hint}")
 
     def above(self, node: int) -> set[int]:
-        """A node and all those above it."""
+        """A node and its ancestors."""
         found, waiting = {node}, [node]
         while waiting:
             fresh = set(self.parents[waiting.pop()]) - found
@@ -65,7 +63,7 @@ class Notions:
         return found
 
     def lowest_common(self, nodes: Iterable[int]) -> list[int]:
-        """The nodes above all of these without another such node below them."""
+        """The lowest common ancestors: those that are not above another common ancestor."""
         common = set.intersection(*(self.above(node) for node in nodes))
         higher = {
             up for node in common for parent in self.parents[node] for up in self.above(parent)
@@ -73,7 +71,7 @@ class Notions:
         return sorted(common - higher)
 
     def labels_below(self, node: int) -> list[int]:
-        """The labels at a node and below it."""
+        """The labels at or below a node."""
         return [label for label, own in enumerate(self.labels) if node in self.above(own)]
 
     @cached_property
@@ -91,7 +89,7 @@ class Notions:
     def _at_path(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for node, name in enumerate(self.names):
-            if name:  # a label that is an inner node may have a leaf of its own, without a name
+            if name:  # the extra leaf of a label at an inner node has no name
                 found.setdefault(self._path(node), []).append(node)
         return found
 
@@ -105,24 +103,24 @@ class Notions:
 
 
 class Hierarchy:
-    """What metrics with notions above their labels share."""
+    """Mixin for metrics with notions above their labels."""
 
     _notions: Notions | None
     index: Callable[[SupportsIndex | str], int]
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of all nodes, labels among them; the path where a name occurs more than once."""
+        """Names of all nodes, including labels; a node whose name is not unique has its path."""
         notions = self._known()
         return tuple(notions.names_of(range(len(notions.names))))
 
     def parents(self, label: SupportsIndex | str) -> list[str]:
-        """The nodes directly above a label, or above a node given by its name."""
+        """The parents of a label, or of a node given by its name."""
         notions = self._known()
         return notions.names_of(notions.parents[self._node(label)])
 
     def lowest_common(self, labels: Sequence[SupportsIndex | str]) -> list[str]:
-        """The lowest nodes above all of these labels or nodes: in a tree, one or its root."""
+        """The lowest common ancestors of labels or nodes; in a tree, one (none if unnamed)."""
         nodes = [self._node(label) for label in labels]
         if not nodes:
             raise ValueError("labels must hold at least one label, got none")
@@ -138,6 +136,6 @@ class Hierarchy:
     def _known(self) -> Notions:
         if self._notions is None:
             raise ValueError(
-                f"nodes of {self!r} have no names: build it with from_paths, or with names=[...]"
+                f"nodes of {self!r} must have names: build it with from_paths, or pass names=[...]"
             )
         return self._notions

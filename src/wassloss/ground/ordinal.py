@@ -24,14 +24,14 @@ class Ordinal(GroundMetric):
 
     .. math:: d(i, j) = |p_i - p_j|
 
-    The digit metric of Frogner et al. (2015) is ``Ordinal(10, power=p, scale=10)``, the differences
-    of digits scaled into [0, 1) and raised to ``p``; with ``p=0`` it is the 0-1 metric.
+    The digit metric of Frogner et al. (2015) is ``Ordinal(10, power=p, scale=10)``: differences of
+    digits, scaled to [0, 1) and raised to ``p``. With ``p=0`` it is the 0-1 metric.
 
     Args:
         positions: the number of labels K, for positions 0..K-1, or the positions, shape (K,), in
             any order. Equal positions are allowed; a tensor may require grad. Integers and lists
-            take torch's default dtype, float32 at least; arrays and tensors keep theirs. May be
-            left out where ``labels`` are given, in their order.
+            get torch's default dtype, at least float32; floating arrays and tensors keep theirs.
+            Optional if ``labels`` are given, which are then at 0..K-1 in their order.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
@@ -69,14 +69,14 @@ class Ordinal(GroundMetric):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
-        """The same metric on another device or in another floating dtype; itself if neither."""
+        """Move or convert the metric; returns self if device and dtype do not change."""
         other = super().to(device, dtype)
         if other.dtype != self.dtype:
             _check_apart(self.positions, other.positions)
         return other
 
     def costs_to_sets(self, allowed: Tensor) -> Tensor:
-        # Training moves the positions, and may change their order.
+        # Training may change the order of the positions.
         order = self.positions.detach().argsort() if self.requires_grad else self.label_order
         place = self.positions if order is None else self.positions[order]
         within = allowed if order is None else allowed[:, order]
@@ -108,26 +108,27 @@ class Ordinal(GroundMetric):
         first = int(torch.searchsorted(place, low, right=not with_low))
         last = int(torch.searchsorted(place, high, right=with_high)) - 1
         if first > last:
-            raise ValueError(f"no label is at {word!r} on the line of {self!r}")
+            raise ValueError(f"{word!r} must contain a label of {self!r}, got none")
         return [(first, last)]
 
     def _value(self, word: str) -> float | None:
-        """Where a word stands among `_values`, by the name of a label or as a number."""
+        """The value of a label's name or of a number, as in `_values`; None for other words."""
         if self.labels is not None and word in self.labels:
             return float(self._values[self.labels.index(word)])
         if self.labels is not None and self._values is self.positions:
-            return None  # of labels with names, numbers may be numbers, positions or anything
+            return None  # ambiguous: with named labels, a number could be an index or a position
         try:
-            # Rounded as the positions are.
+            # Rounded like the positions.
             return float(torch.tensor(float(word), dtype=self._values.dtype))
         except ValueError:
             return None
 
     @property
     def _values(self) -> Tensor:
-        """What numbers in words are compared with: the names, if these are numbers, or positions.
+        """The values with which numbers in words are compared.
 
-        Names count if their order is that of the positions.
+        These are the labels' names if they are numbers in the order of the positions, otherwise the
+        positions.
         """
         try:
             numbers = torch.tensor([float(name) for name in self.labels or ()], dtype=torch.float64)
@@ -138,7 +139,7 @@ class Ordinal(GroundMetric):
         return numbers if increase else self.positions
 
     def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
-        if self.requires_grad:  # the order may be another one by now
+        if self.requires_grad:  # training may have changed the order
             return None
         order = self.label_order
         return (first, last) if order is None else (order[first], order[last])
@@ -166,16 +167,16 @@ class Ordinal(GroundMetric):
 
 
 def _order_along_line(positions: Tensor) -> Tensor | None:
-    """The labels from left to right; None if that is the order of their numbers."""
+    """The labels from left to right; None if that is their numerical order."""
     ordered, order = positions.detach().sort(stable=True)
     return None if torch.equal(ordered, positions.detach()) else order
 
 
 def _check_apart(given: Numbers, kept: Tensor) -> None:
-    """Refuse different positions that are equal after rounding to the metric's dtype."""
+    """Refuse distinct positions that coincide after rounding to the metric's dtype."""
     apart = given.unique() if isinstance(given, Tensor) else np.unique(np.asarray(given))
     if len(apart) > len(kept.unique()):
         raise ValueError(
-            f"positions must stay apart in {kept.dtype}, but some of {apart[0]} to {apart[-1]} "
-            "coincide there: subtract the smallest, or pass float64"
+            f"positions must stay distinct in {kept.dtype}, but some of {apart[0]} to {apart[-1]} "
+            "coincide: subtract the smallest, or pass float64"
         )

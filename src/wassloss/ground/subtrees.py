@@ -1,4 +1,4 @@
-"""Subtrees as ranges of labels, and the distance to the nearest of any labels in a tree."""
+"""Subtrees as ranges of labels, and distances to the nearest label of a set in a tree."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Array = NDArray[np.int64]
 
 
 class Subtrees(NamedTuple):
-    """The labels in depth-first order, in which those below a node are a range.
+    """The labels in depth-first order, and the ranges of labels below each node.
 
-    From outside, the nearest label of a subtree is always the one nearest to its top, so one column
-    of costs tells how far all other labels are.
+    From outside, the nearest label of a subtree is always the one nearest to its top, so one cost
+    column gives the distances of all other labels.
     """
 
     order: Array  # (K,), labels
@@ -27,9 +27,9 @@ class Subtrees(NamedTuple):
 
 
 def subtrees(parent: Array, end: Array, labels: Array, depth: list[float]) -> Subtrees:
-    """The ranges of labels below each node of a tree in preorder; `labels` are their nodes."""
+    """Compute the range of labels below each node of a tree in preorder; `labels` are nodes."""
     order = labels.argsort(kind="stable")
-    top: list[int] = [-1] * len(parent)  # the label nearest to each node, of those below it
+    top: list[int] = [-1] * len(parent)  # the label nearest to each node among those below it
     for label in reversed(range(len(labels))):
         top[labels[label]] = label
     place = labels.tolist()
@@ -45,7 +45,7 @@ def subtrees(parent: Array, end: Array, labels: Array, depth: list[float]) -> Su
 
 
 def levels(parent: Array) -> tuple[Array, tuple[int, ...]]:
-    """The nodes below the root, level by level, and where each level ends in that list."""
+    """The nodes below the root, level by level, and the end of each level in that list."""
     level = [0]
     for above in parent.tolist()[1:]:
         level.append(level[above] + 1)
@@ -61,9 +61,10 @@ def distances_to_nearest(
     by_level: Tensor,
     level_ends: tuple[int, ...],
 ) -> Tensor:
-    """Distances `(n, K)` from every label to the nearest allowed one, O(n · nodes).
+    """Distances `(n, K)` from every label to the nearest allowed label, in time O(n · nodes).
 
-    Up the tree, the nearest allowed label below each node; down again, the nearest of all.
+    A pass up the tree finds the nearest allowed label below each node; a pass down, the nearest of
+    all.
     """
     n = len(allowed)
     near = torch.full((n, len(parents)), math.inf, dtype=lengths.dtype, device=lengths.device)

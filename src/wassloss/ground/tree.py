@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy  # which imports scipy.sparse when it is first used
+import scipy  # loads scipy.sparse on first use
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -32,20 +32,20 @@ class Tree(Hierarchy, GroundMetric):
     .. math:: d(u, v) = \text{depth}_u + \text{depth}_v - 2\, \text{depth}_{\text{lca}(u, v)}
 
     With nodes numbered in preorder, the depth of the lowest common ancestor of u < v is the least
-    depth of a parent of the nodes in (u, v], so a table of n log n numbers answers for every pair.
+    depth of a parent of the nodes in (u, v]. A sparse table of n log n numbers therefore gives the
+    distance of any pair.
 
     Args:
-        parents: each node's parent, shape (n,), -1 for the one root.
-        lengths: the length of the edge from each node to its parent, shape (n,), not negative; the
+        parents: each node's parent, shape (n,), -1 for the single root.
+        lengths: the length of the edge from each node to its parent, shape (n,), non-negative; the
             root's is ignored. All 1 by default.
-        nodes: which nodes are the labels, in which order; by default the leaves in increasing
-            order.
-        distance: ``"path"``, or ``"lca_height"``: how far the farthest label below the lowest
-            common ancestor of u and v is from it, as studies of how severe mistakes are measure.
-            Path lengths grow where a branch is finely divided; heights depend on what two labels
-            have in common.
-        names: a name for each node, shape (n,), by which :meth:`target` knows it; labels without
-            names of their own get these.
+        nodes: the nodes of the labels, in order; by default the leaves in increasing order.
+        distance: ``"path"``, or ``"lca_height"``: the height of the lowest common ancestor of u and
+            v, which is its distance to the farthest label below it. Studies of mistake severity use
+            heights. Path lengths grow where a branch is finely divided; heights depend only on what
+            two labels have in common.
+        names: a name for each node, shape (n,), for use in :meth:`target`; they also name the
+            labels unless ``labels`` are given.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1
@@ -63,11 +63,11 @@ class Tree(Hierarchy, GroundMetric):
     label_position: Tensor
     """The preorder position of each label's node, shape (K,)."""
     parent_position: Tensor
-    """The preorder position of the parent of the node at each one, -1 at the root, shape (n,)."""
+    """The preorder position of the parent of the node at each position, -1 at the root, (n,)."""
     subtree_end: Tensor
-    """Where the subtree of the node at preorder position x ends, exclusive, shape (n,)."""
+    """One past the last preorder position in the subtree of the node at each position, (n,)."""
     edge_length: Tensor
-    """The length of the edge above the node at preorder position x, 0 at the root, shape (n,)."""
+    """The length of the edge above the node at each preorder position, 0 at the root, (n,)."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Tree(Hierarchy, GroundMetric):
             position, parent, end = preorder(up)
             edge = _edge_lengths(edge, position)
 
-        depth = [0.0]  # in double precision: roundings add up on a deep tree
+        depth = [0.0]  # in double precision: rounding errors accumulate in deep trees
         for above, length in zip(parent.tolist()[1:], edge.tolist()[1:], strict=True):
             depth.append(depth[above] + length)
         self._depth = torch.tensor(depth, dtype=torch.float64).to(edge)  # (n,)
@@ -105,7 +105,7 @@ class Tree(Hierarchy, GroundMetric):
         self.subtree_end = torch.tensor(end, device=edge.device)
         self.label_position = torch.tensor(position[chosen], device=edge.device)
         self.edge_length = edge
-        # (levels, n); the root has no parent, and no interval (u, v] holds it
+        # (levels, n); the root has no parent, but no interval (u, v] contains it
         self._table = minimum_table(self._depth[self.parent_position.clamp(min=0)])
         by_level, self._level_ends = levels(parent)
         order, codes, nearest = subtrees(parent, end, position[chosen], depth)
@@ -117,7 +117,7 @@ class Tree(Hierarchy, GroundMetric):
         super().__init__(len(chosen), like=edge, **keywords)
         self._notions = None
         if named is not None:
-            # In preorder, like all else.
+            # In preorder, like everything else.
             self._notions = Notions(
                 tuple(named[x] for x in position.argsort().tolist()),
                 tuple((x,) if x >= 0 else () for x in parent.tolist()),
@@ -133,10 +133,10 @@ class Tree(Hierarchy, GroundMetric):
         distance: Literal["path", "lca_height"] = "path",
         **keywords: Unpack[MetricKeywords],
     ) -> Self:
-        """A tree of names, each label given by its path from the top.
+        """Build a tree from the paths of its labels, each a sequence of names from the top.
 
-        Unless ``labels`` are given, they are named by the last name of their path, or by the whole
-        path joined with ``/`` where that name occurs more than once. Every edge has length 1.
+        Unless ``labels`` are given, a label is named by the last name of its path, or by the whole
+        path joined with ``/`` if that name is not unique. Every edge has length 1.
 
         >>> taxonomy = Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])
         >>> taxonomy.nearest("dog", 2)
@@ -144,7 +144,7 @@ class Tree(Hierarchy, GroundMetric):
         """
         parents, names = [-1], [""]
         children: dict[tuple[int, str], int] = {}  # (parent, name) -> node
-        labelled: dict[int, int] = {}  # node -> which path ends there
+        labelled: dict[int, int] = {}  # node -> index of the path that ends there
         for i, path in enumerate(paths):
             if isinstance(path, str) or not all(isinstance(name, str) for name in path):
                 raise TypeError(f"paths[{i}] must be a sequence of names, got {path!r}")
@@ -158,7 +158,9 @@ class Tree(Hierarchy, GroundMetric):
             if node == 0:
                 raise ValueError(f"paths[{i}] must hold at least one name, got {path!r}")
             if node in labelled:
-                raise ValueError(f"paths must differ, got {path!r} at {labelled[node]} and at {i}")
+                raise ValueError(
+                    f"paths must be distinct, got {path!r} at {labelled[node]} and at {i}"
+                )
             labelled[node] = i
         if not labelled:
             raise ValueError("paths must hold at least one path, got none")
@@ -167,7 +169,7 @@ class Tree(Hierarchy, GroundMetric):
     def _distance_columns(self, indices: Tensor) -> Tensor:
         own = self.label_position[indices][:, None]
         found = self._depth.new_empty(len(indices), self.size)
-        # The index arithmetic takes several int64 for each distance.
+        # Index arithmetic needs several int64 per distance.
         width = 4 * max(1, len(indices))
         return fill_by_labels(
             found, self.label_position, width, lambda v: self._path_lengths(own, v)
@@ -186,7 +188,7 @@ class Tree(Hierarchy, GroundMetric):
         return torch.where(u == v, 0.0, path)
 
     def nearest_ends(self, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor] | None:
-        # Some ranges are no subtrees, and while tracing nobody can tell.
+        # Ranges need not be subtrees, which cannot be checked while tracing.
         if not can_read_values():
             return None
         code = torch.add(last, first, alpha=self.size)
@@ -215,7 +217,7 @@ class Tree(Hierarchy, GroundMetric):
         ends = torch.stack([torch.tensor(top).to(self.subtree_end), self.subtree_end[top]])
         first, stop = torch.searchsorted(self.label_position.sort().values, ends).tolist()
         if first == stop:
-            raise ValueError(f"{word!r} has no label below it")
+            raise ValueError(f"{word!r} must have a label below it, got none")
         return [(first, stop - 1)]
 
     def _with_labels(self, labels: Sequence[str]) -> Self:
@@ -230,7 +232,7 @@ class Tree(Hierarchy, GroundMetric):
         return self._distance_columns(end[None]).max()
 
     def _fields(self) -> Mapping[str, Any]:
-        # In preorder numbering, which preorder() maps to itself.
+        # Numbered in preorder, which preorder() leaves unchanged.
         fields: dict[str, Any] = {
             "parents": self.parent_position,
             "lengths": self.edge_length,
@@ -257,12 +259,12 @@ def _checked_names(names: Sequence[str] | None, nodes: int) -> list[str] | None:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"names must be a list of strings, got {names!r}")
     if len(names) != nodes:
-        raise ValueError(f"names must hold one for each of {nodes} nodes, got {len(names)}")
+        raise ValueError(f"names must hold one name for each of {nodes} nodes, got {len(names)}")
     return [str(name) for name in names]  # numpy.str_ becomes str
 
 
 def _label_names(names: list[str], parents: Array, labels: Array) -> list[str]:
-    """Of each label the name of its node, or the whole path where several labels have that."""
+    """Name each label by its node, or by the whole path if several labels share the name."""
     uses = Counter(names[node] for node in labels)
     found = []
     for label in labels.tolist():
@@ -278,11 +280,11 @@ def preorder(parents: Array) -> tuple[Array, Array, Array]:
     """Number the nodes of a tree: parents before children, children in increasing order.
 
     Args:
-        parents: of each node, (n,), -1 for the root.
+        parents: the parent of each node, (n,), -1 for the root.
 
     Returns:
-        The position of each node; the position of the parent of each position, -1 for the root at
-        0; and where the subtree of each position ends, exclusive. All (n,).
+        The position of each node; the parent's position for each position, -1 for the root at 0;
+        and one past the last position in the subtree of each position. All (n,).
 
     >>> preorder(np.array([-1, 2, 0, 0]))[0].tolist()  # 0 has children 2 and 3, 2 has child 1
     [0, 2, 1, 3]
@@ -302,7 +304,7 @@ def preorder(parents: Array) -> tuple[Array, Array, Array]:
     position[order] = np.arange(len(order))
     if len(order) < n:
         node = int(position.argmin())
-        for _ in range(n):  # from a node that the root does not reach, up and onto the cycle
+        for _ in range(n):  # climb from an unreachable node until on the cycle
             node = int(parents[node])
         raise ValueError(f"parents must form a tree, got a cycle through node {node}")
     parent = np.where(parents[order] < 0, -1, position[parents[order]])
@@ -316,8 +318,8 @@ def preorder(parents: Array) -> tuple[Array, Array, Array]:
 def minimum_table(values: Tensor) -> Tensor:
     """The sparse table of ``values``, shape (n,): row r holds the minima of windows of 2**r.
 
-    The shape is (1 + floor(log2(n)), n). The last 2**r - 1 entries of row r stand for windows that
-    would run over the end, and mean nothing.
+    The shape is (1 + floor(log2(n)), n). The last 2**r - 1 entries of row r are undefined, because
+    their windows would exceed the end.
     """
     rows = [values]
     width = 1
@@ -332,7 +334,7 @@ def minimum_table(values: Tensor) -> Tensor:
 def range_minimum(table: Tensor, start: Tensor, stop: Tensor) -> Tensor:
     """The minima over start..stop-1, for non-empty intervals of any shape.
 
-    Two windows of the largest power of two that fits cover an interval, one from each end.
+    An interval is covered by two windows, one at each end, of the largest power of two that fits.
 
     >>> table = minimum_table(torch.tensor([3, 1, 4, 1, 5, 9]))
     >>> range_minimum(table, start=torch.tensor([0, 4, 2]), stop=torch.tensor([6, 6, 3]))
@@ -367,16 +369,16 @@ def _edge_lengths(lengths: Numbers | None, position: Array) -> Tensor:
 def _with_heights(parent: Array, edge: Tensor, labels: Array) -> tuple[Array, Tensor, Array]:
     """Parents, edge lengths and labels of a tree whose path lengths are heights in this one.
 
-    All in preorder. With edges half as long as the difference of heights, a path up from a leaf to
-    its ancestor and down again is as long as the ancestor is high. A label that is no leaf gets a
-    leaf of its own.
+    All are in preorder. If edges are half the difference of heights, the path between two leaves is
+    as long as the height of their lowest common ancestor. A label at an inner node gets an extra
+    leaf.
     """
     n = len(parent)
     height = np.full(n, -np.inf)
     height[labels] = 0.0
     for x, length in zip(range(n - 1, 0, -1), reversed(edge.tolist()[1:]), strict=True):
         height[parent[x]] = max(height[parent[x]], height[x] + length)
-    height = np.maximum(height, 0)  # nothing to measure below a node without labels
+    height = np.maximum(height, 0)  # nodes without labels below them
     inner = labels[np.isin(labels, parent)]
     up = np.concatenate([parent, inner])
     half = np.concatenate([height[parent] - height, height[inner]]) / 2

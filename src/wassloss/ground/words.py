@@ -1,4 +1,4 @@
-"""Read sets of labels from what people write: names, lists of names, intervals."""
+"""Parse sets of labels: names, lists of names, intervals."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import Tensor
 
 from wassloss.sets import SetTarget
 
-Range = tuple[int, int]  # places of the first and the last label
-Bound = tuple[float, bool]  # where an interval ends, and whether that belongs to it
+Range = tuple[int, int]  # places of the first and the last label, inclusive
+Bound = tuple[float, bool]  # an end of an interval, and whether it is inclusive
 
-IGNORED = -100  # what losses ignore by default
+IGNORED = -100  # default ignore_index of losses
 _BELOW = {"<": False, "<=": True, "≤": True}
 _ABOVE = {">": False, ">=": True, "≥": True}
 _COMPARED = re.compile(r"\s*(<=|>=|<|>|≤|≥)\s*(.+?)\s*")
@@ -31,13 +31,13 @@ def read_sets(
     ranges_of: Callable[[Any], list[Range]],
     device: torch.device,
 ) -> SetTarget:
-    """Sets as :meth:`GroundMetric.target` takes them; `ranges_of` reads one word or number.
+    """Parse the sets of :meth:`GroundMetric.target`; `ranges_of` parses one word or number.
 
-    They are ranges of `order` if each of them is one, otherwise lists.
+    The result holds ranges of `order` if every set is one, otherwise lists of labels.
     """
     if isinstance(sets, str):
-        raise TypeError(f"sets must be a list with an entry for each example, got {sets!r}")
-    known: dict[Any, list[Range]] = {}  # columns of a table repeat their words
+        raise TypeError(f"sets must be a list with an entry per example, got {sets!r}")
+    known: dict[Any, list[Range]] = {}  # cache: the same words recur in a column
     found: list[list[Range]] = []
     for b, entry in enumerate(sets):
         try:
@@ -58,12 +58,12 @@ def read_sets(
 
 
 def _ranges(entry: Any, ranges_of: Callable[[Any], list[Range]]) -> list[Range]:
-    """Ranges that neither overlap nor touch, in their order."""
+    """Parse one set to disjoint, non-adjacent ranges in increasing order."""
     if entry is None or (isinstance(entry, float) and math.isnan(entry)):
         return [(IGNORED, IGNORED)]
     words = _words(entry, ranges_of)
     if not words:
-        raise ValueError("a set must hold some label, got none")
+        raise ValueError("a set must hold at least one label, got none")
     joined: list[Range] = []
     for first, last in sorted(words):
         if joined and first <= joined[-1][1] + 1:
@@ -95,9 +95,9 @@ def _labels(ranges: list[Range], labels: Any) -> Any:
 
 
 def read_interval(word: str, value: Callable[[str], float | None]) -> tuple[Bound, Bound] | None:
-    """The ends of an interval such as `3`, `3..5`, `3-5`, `>=4` or `<2`; None if it is none.
+    """Parse an interval such as `3`, `3..5`, `3-5`, `>=4` or `<2`; None for any other word.
 
-    `value` is where a word stands on the line, None if it says no place.
+    `value` returns a word's value on the line, or None if it has no value.
 
     >>> read_interval(">=4", float)
     ((4.0, True), (inf, True))
@@ -112,7 +112,7 @@ def read_interval(word: str, value: Callable[[str], float | None]) -> tuple[Boun
             low, high = value(between[1]), value(between[2])
             if low is not None and high is not None:
                 if low > high:
-                    raise ValueError(f"an interval must go up, got {word!r}")
+                    raise ValueError(f"an interval must not end before it starts, got {word!r}")
                 return (low, True), (high, True)
     at = value(word.strip())
     return None if at is None else ((at, True), (at, True))

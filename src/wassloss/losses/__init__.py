@@ -1,26 +1,28 @@
 """Losses as modules, the Wasserstein distance as a function, and baselines.
 
 =========================================  =====================================================
-:class:`~wassloss.WassersteinLoss` …       modules: swap one in for `CrossEntropyLoss`
+:class:`~wassloss.WassersteinLoss` …       modules, in place of `CrossEntropyLoss`
 :mod:`wassloss.language`                   modules for the heads of language models
 :func:`~wassloss.wasserstein`, `solve`     the distance itself, and its plan
-:mod:`wassloss.losses.baselines`           other losses on the same targets, to compare with
+:mod:`wassloss.losses.baselines`           other losses on the same targets, for comparison
 =========================================  =====================================================
 
 Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
 tolerance raises a :class:`~wassloss.transport.ConvergenceWarning`.
 
-Keywords shared by all of them:
+Shared keywords:
 
 ==================  ================================================================================
 epsilon             entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
-gamma               weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
-                    is balanced transport, and with `(inf, 0)` mass goes to the nearest targets
-regularizer         ``"plan"`` (the paper's) or ``"product"``; :mod:`wassloss.transport.objective`
-debiased            the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
-                    regularisers and 0 for equal measures
-tol                 marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
-max_iterations      iterations after which to give up, with a warning
+gamma               weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinity
+                    is balanced transport, and with `(inf, 0)` mass moves to the nearest targets
+regularizer         ``"plan"``, as in the paper, or ``"product"``; see
+                    :mod:`wassloss.transport.objective`
+debiased            use the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, which is 0 for
+                    equal measures, and the same for both regularisers
+tol                 tolerance on the marginals, by default 1e-5 in single and 1e-8 in double
+                    precision
+max_iterations      the largest number of iterations; a solve that needs more warns
 scaling_iterations  run the paper's Algorithm 1 for exactly this many iterations instead
 solver              a solver of :mod:`wassloss.transport` instead of the automatic choice
 ==================  ================================================================================

@@ -22,7 +22,7 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def independent_of(x: Tensor) -> Tensor:
-    """Zeros `(batch,)` of which autograd knows that they depend on no entry of `x (batch, …)`."""
+    """Zeros `(batch,)` with a gradient of 0 in `x (batch, …)`."""
     zeros = x.new_zeros(len(x))
     return with_gradient(zeros, (x, torch.zeros_like(x))) if x.requires_grad else zeros
 

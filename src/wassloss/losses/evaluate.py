@@ -1,4 +1,4 @@
-"""Compute a loss: from predictions and targets to the loss of each example."""
+"""Compute the loss per example from predictions and targets."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Evaluate:
     def __call__(
         self, x: Tensor, target: TargetOrSets, unsolved: Tensor | None = None
     ) -> tuple[PerExample, ReadTarget | ReadSets]:
-        """The loss of each example, and the target as labels and weights, or as sets.
+        """The loss per example, and the target as labels and weights, or as sets.
 
         Args:
             x: logits, or logs of masses, `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
-            target: in any form of :mod:`wassloss.targets`.
-            unsolved: a count to which CUDA graphs add the examples that went wrong.
+            target: a target in any form of :mod:`wassloss.targets`.
+            unsolved: a counter to which CUDA graphs add the number of failed examples.
         """
         rows, target, shape = self._rows(x, target)
         read = read_form(target, self.spec.metric.size, shape, rows)
@@ -60,15 +60,15 @@ class Evaluate:
             slope = None
             if found.gradient is not None and torch.is_grad_enabled() and rows.requires_grad:
                 slope = rows, found.gradient
-            # Kernels write a status for each example, of which only these can be ignored.
+            # Kernels write a status per example, but only these targets can be ignored.
             can_ignore = read.kind in (Kind.CLASS_IDS, Kind.SETS)
             some = worst == IGNORED and (found.gradient is None or can_ignore)
             counts = counting(found.status) if some else None
             return PerExample(found.value, shape, counts, slope, found.summary), read
-        raise AssertionError("the last evaluator takes every batch")
+        raise AssertionError("the last evaluator accepts every batch")
 
     def with_gradient(self, x: Tensor, target: TargetOrSets) -> tuple[Tensor, Tensor]:
-        """The loss of each example and its gradient in `x`, without a graph."""
+        """The loss per example and its gradient in `x`, without an autograd graph."""
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             losses, _ = self(x, target)
@@ -93,7 +93,7 @@ class Evaluate:
         return self._chosen[key]
 
     def _rows(self, x: Tensor, target: TargetOrSets) -> tuple[Tensor, TargetOrSets, torch.Size]:
-        """Predictions `(batch, labels)`, a dense target with its labels last, the batch's shape."""
+        """Predictions `(batch, labels)`, the target with its labels last, and the batch shape."""
         spec, name = self.spec, self.spec.name_of_prediction
         metric, label_dim = spec.metric, 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
         _checks.check_prediction(name, x, metric.size, metric.device, label_dim)

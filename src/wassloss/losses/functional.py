@@ -1,4 +1,4 @@
-"""Distances between measures, and their plans."""
+"""Wasserstein distances between measures, and optimal plans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def solve(
             `solver`: see :mod:`wassloss.losses`.
 
     Returns:
-        A :class:`~wassloss.transport.Solution`: value, potentials, plan, and whether to trust them.
+        A :class:`~wassloss.transport.Solution`: value, potentials, plan and convergence status.
 
     >>> import torch, wassloss as wl
     >>> h = torch.tensor([[0.5, 0.5, 0.0]])
@@ -55,7 +55,9 @@ def solve(
     """
     spec = LossSpec.checked(metric, epsilon=epsilon, **keywords)
     if spec.debiased:
-        raise ValueError("debiased is a combination of three problems: use wasserstein")
+        raise ValueError(
+            "debiased must be False in solve, got True: it combines three problems; use wasserstein"
+        )
     masses, target = _read_masses(h, y, spec)
     problem = problem_of(masses.detach().log(), target, spec)
     return solve_problem(problem, choose_solver(problem, spec.options))
@@ -69,14 +71,16 @@ def wasserstein(
     epsilon: float = 0.0,
     **keywords: Unpack[TransportKeywords],
 ) -> Tensor:
-    """The Wasserstein distance from each prediction to its target, differentiable in all three.
+    """The Wasserstein distance from each prediction to its target.
+
+    It is differentiable in predictions, targets and the metric.
 
     Args:
         h: masses of the predictions, `(batch, labels)` or `(labels,)`.
         y: targets in any form (see :mod:`wassloss.targets`).
         metric: the ground metric, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`. It may require grad, which then receives the transport
-            plan.
+            :class:`~wassloss.ground.Cost`. If it requires grad, its costs receive the transport
+            plan as gradient.
         epsilon: entropic strength; 0 is exact.
         **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`,
             `scaling_iterations` and `solver`: see :mod:`wassloss.losses`.

@@ -12,18 +12,18 @@ from wassloss.targets import Target, is_class_ids
 
 
 def invalid_logits(x: Tensor) -> Tensor:
-    """Which rows of `(batch, labels)` have no softmax: with NaN or +inf, or only −inf."""
+    """A mask of the rows without a softmax: those with NaN or +inf, or with only −inf."""
     return ~x.amax(1).isfinite()
 
 
 @traceable("check_logits(Tensor x, str name)", lambda x, name: invalid_logits(x))
 def check_logits(row: int, x: Tensor, name: str) -> str:
-    """Refuse NaN, +inf and rows of −inf; one −inf excludes a label. `x` is `(batch, labels)`."""
+    """Refuse NaN, +inf and rows of −inf in `x`, `(batch, labels)`; a −inf excludes its label."""
     wrong = x[row].isnan() | (x[row] == math.inf)
     if wrong.any():
         value = x[row][wrong][0].item()
         return f"{name} must not hold NaN or +inf, got {value} in example {row}"
-    return f"{name} must leave some label possible, got all -inf in example {row}"
+    return f"{name} must leave at least one label possible, got all -inf in example {row}"
 
 
 def _too_much_mass(log_h: Tensor, name: str) -> Tensor:
@@ -32,7 +32,7 @@ def _too_much_mass(log_h: Tensor, name: str) -> Tensor:
 
 @traceable("check_log_masses(Tensor log_h, str name)", _too_much_mass)
 def check_log_masses(row: int, log_h: Tensor, name: str) -> str:
-    """Check that the masses too are finite numbers. `log_h` is `(batch, labels)`."""
+    """Check that the masses `exp(log_h)`, `(batch, labels)`, do not overflow."""
     return (
         f"{name} must be the log of a mass that {log_h.dtype} can hold, got "
         f"{log_h[row].max().item():g} in example {row}"
@@ -40,7 +40,7 @@ def check_log_masses(row: int, log_h: Tensor, name: str) -> str:
 
 
 def check_class_ids(target: Target, advice: str = "") -> None:
-    """Check the kind of a target; its values are checked when it is read."""
+    """Check that a target holds class ids; :func:`read_target` checks their values."""
     if not is_class_ids(target):
         got = getattr(target, "dtype", type(target).__name__)
         raise TypeError(f"target must be integer class ids, got {got}{advice}")
@@ -62,7 +62,7 @@ def check_equal_mass(
 ) -> str:
     """Check that prediction and target have equal masses, each `(batch,)`.
 
-    The `tolerance` is that of :func:`mass_tolerance`.
+    :func:`mass_tolerance` computes the `tolerance`.
     """
     return (
         f"target must have the mass of the prediction, {prediction_mass[row].item():.6g}, got "
@@ -73,7 +73,7 @@ def check_equal_mass(
 
 
 def check_class_weights(weight: Tensor, labels: int, device: torch.device) -> None:
-    """One finite, non-negative weight per class."""
+    """Check that weights are finite and non-negative, one per class."""
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         kind = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
         raise TypeError(f"weight must be a floating tensor, got {kind}")
@@ -84,7 +84,7 @@ def check_class_weights(weight: Tensor, labels: int, device: torch.device) -> No
 
 
 def checked_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.device) -> Tensor:
-    """One finite, non-negative weight for each of the losses, of this shape."""
+    """Check that weights are finite and non-negative, one per example, in the losses' shape."""
     if not isinstance(sample_weight, Tensor):
         raise TypeError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
     if sample_weight.shape != shape:

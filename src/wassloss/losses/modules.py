@@ -1,4 +1,4 @@
-"""Losses as modules: a metric that moves with the module, class weights and a reduction."""
+"""Losses as modules, with class weights, a reduction, and a metric that follows the module."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from wassloss.losses.spec import LossSpec
 from wassloss.targets import ReadSets, ReadTarget, TargetOrSets
 from wassloss.transport.solver import Solver
 
-# Defaults of all losses, estimators and runs; docs/defaults.md has the evidence.
+# Defaults of all losses, estimators and comparisons; docs/defaults.md has the evidence.
 EPSILON = 0.2
 KL_WEIGHT = 0.5
-LARGEST_TABLE = 2048  # with at most this many labels, all costs are computed once and kept
+LARGEST_TABLE = 2048  # most labels for which losses precompute all costs
 
 
 class MetricModule(nn.Module):
-    """A module with a metric that moves with it, like whatever `_FOLLOWING` names.
+    """A module whose metric, and other attributes named in `_FOLLOWING`, move with it.
 
-    Unlike buffers, they keep their own precision.
+    Unlike buffers, they keep their dtype.
     """
 
     metric: GroundMetric
@@ -44,12 +44,12 @@ class MetricModule(nn.Module):
 
 
 class TransportLoss(MetricModule):
-    """What the losses share: a metric that moves with the module, weights, and a reduction.
+    """Base class of the losses: a metric that follows the module, weights, and a reduction.
 
     Attributes:
-        unsolved: how many examples went wrong while a CUDA graph with this loss was replayed. A
-            graph cannot warn or raise: these examples did not converge, or are invalid and have a
-            loss of NaN.
+        unsolved: the number of failed examples in replays of CUDA graphs with this loss, which can
+            neither warn nor raise. These examples did not converge, or are invalid and have a loss
+            of NaN.
     """
 
     weight: Tensor | None
@@ -73,15 +73,15 @@ class TransportLoss(MetricModule):
         return losses.reduced(self.reduction, self._share(losses, read, sample_weight))
 
     def value_and_gradient(self, logits: Tensor, target: TargetOrSets) -> tuple[Tensor, Tensor]:
-        """The loss of each example and its gradient in the logits, without autograd's overhead.
+        """The loss per example and its gradient in the logits, without the overhead of autograd.
 
-        For optimisers that are not torch's. Neither `weight` nor `reduction` has an effect.
+        It is meant for optimisers outside of torch, and ignores `weight` and `reduction`.
         """
         return self._evaluate.with_gradient(logits, target)
 
     @property
     def spec(self) -> LossSpec:
-        """What the loss computes."""
+        """The settings of the loss."""
         return self._evaluate.spec
 
     @property
@@ -96,7 +96,7 @@ class TransportLoss(MetricModule):
 
     @property
     def kl_weight(self) -> float:
-        """The paper's α; it may be changed during training."""
+        """The paper's α, which may be changed during training."""
         return self.spec.kl_weight
 
     @kl_weight.setter
@@ -126,7 +126,7 @@ class TransportLoss(MetricModule):
     def _share(
         self, losses: PerExample, target: ReadTarget | ReadSets, sample_weight: Tensor | None
     ) -> Tensor | None:
-        """The factor of each example's loss; None if it is 1 for all."""
+        """The weight per example; None if all are 1."""
         share: Tensor | None = None
         if sample_weight is not None:
             share = checked_sample_weight(sample_weight, losses.shape, losses.values.device).to(
@@ -142,7 +142,7 @@ class TransportLoss(MetricModule):
 def metric_of_loss(
     metric: GroundMetric | Tensor | NDArray[Any], normalize_cost: bool
 ) -> GroundMetric:
-    """The metric that a loss computes with: in medians if asked, with a table if it is small."""
+    """The metric of a loss: normalised if requested, and tabulated if it has few labels."""
     metric = as_ground_metric(metric)
     if check_flag("normalize_cost", normalize_cost):
         metric = metric.in_medians()
@@ -151,29 +151,28 @@ def metric_of_loss(
 
 
 class WassersteinLoss(TransportLoss):
-    r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
+    r"""`W(softmax(logits), target) + kl_weight · KL`, a replacement for `CrossEntropyLoss`.
 
-    Costs are measured in units of the median cost between two different labels, so that the
-    defaults, and the learning rate of cross-entropy, suit every metric.
+    Costs are in units of the median cost between two different labels, so that the defaults, and
+    the learning rate of cross-entropy, suit every metric.
 
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`. Its scale counts only with
+            :class:`~wassloss.ground.Cost`. Its scale has an effect only with
             `normalize_cost=False`.
         epsilon: entropic strength, `1/λ` in the paper; 0 is the exact Wasserstein loss.
         kl_weight: the paper's α in `W + α KL`; 0 is the Wasserstein loss alone.
         softening: if positive, KL compares with softened labels: each label κ becomes
             :math:`\propto \exp(-M_{\cdot\kappa} / \text{softening})`.
-        transport_weight: of `W`; 0 leaves KL alone, on softened labels or not.
-        regularizer: ``"plan"``, the paper's, or ``"product"``.
+        transport_weight: weight of `W`; 0 leaves only KL.
+        regularizer: ``"plan"``, as in the paper, or ``"product"``.
         debiased: use the Sinkhorn divergence instead.
-        normalize_target: divide each target by its sum, for targets such as a row of tags that
-            are 0 or 1.
-        weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
+        normalize_target: divide each target by its sum, for targets such as multi-hot rows of tags.
+        weight: weight per class, `(labels,)`; an example has the mean weight of its classes.
         ignore_index: the class id of examples that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
-        normalize_cost: measure costs in units of their median; False keeps the metric's own.
-        tol, max_iterations, scaling_iterations, solver: how hard to solve; see
+        normalize_cost: divide costs by their median; False keeps the metric's costs.
+        tol, max_iterations, scaling_iterations, solver: options of the solver; see
             :mod:`wassloss.losses`.
 
     Shapes:
@@ -188,7 +187,7 @@ class WassersteinLoss(TransportLoss):
     >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(5))
     >>> logits = torch.zeros(3, 5, requires_grad=True)
     >>> loss_fn(logits, torch.tensor([0, 2, 4])).backward()
-    >>> logits.grad[0].argmin()  # the pull is towards the label itself
+    >>> logits.grad[0].argmin()  # descent raises the logit of the true label
     tensor(0)
     """
 
@@ -239,10 +238,10 @@ class WassersteinLoss(TransportLoss):
         scaling_iterations: int = 10,
         **keywords: Any,
     ) -> WassersteinLoss:
-        """The loss as the paper trains with it: ten iterations of Algorithm 1, λ = 50.
+        """The training loss of the paper: ten iterations of Algorithm 1, λ = 50.
 
-        Costs are the metric's own; the paper's tags have distances of unit vectors and
-        `power=13`, and `kl_weight` is its α.
+        Costs are not normalised. The paper's tags have distances of unit vectors and `power=13`,
+        and `kl_weight` is its α.
 
         >>> import wassloss as wl
         >>> wl.WassersteinLoss.as_in_paper(wl.ground.Discrete(3)).spec.options.scaling_iterations
@@ -259,28 +258,28 @@ class WassersteinLoss(TransportLoss):
 
 
 class NearestWassersteinLoss(TransportLoss):
-    r"""The cost to the nearest true label: for predictions that only have to be near one of them.
+    r"""The cost to the nearest true label, for predictions that need to be near only one of them.
 
-    The Wasserstein loss of several true labels asks for mass near *each* of them. Here the target's
-    masses do not have to be met (relaxed transport with :math:`\gamma = (\infty, 0)`), and what is
-    left is a closed form, without iterations:
+    With several true labels, the Wasserstein loss requires mass near *each* of them. This loss
+    leaves the target's marginal free (relaxed transport with :math:`\gamma = (\infty, 0)`), which
+    has a closed form:
 
     .. math:: \sum_i h_i \min_j M_{ij} \quad\text{or}\quad
               -\varepsilon \sum_i h_i \log \sum_j y_j e^{-M_{ij} / \varepsilon}
 
-    for :math:`\varepsilon = 0` and for the ``"product"`` regulariser. It leads from the expected
-    cost (a large :math:`\varepsilon`) to the top-k cost itself (zero). Alone it is least for any
-    one true label; with `kl_weight` the prediction keeps the others.
+    for :math:`\varepsilon = 0` and for the ``"product"`` regulariser. It interpolates between the
+    expected cost (large :math:`\varepsilon`) and the top-k cost (zero). On its own it is minimal
+    for any single true label; the KL term keeps the others in the prediction.
 
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
             :class:`~wassloss.ground.Cost`.
-        epsilon: entropic strength; 0 is the nearest label's cost.
+        epsilon: entropic strength; 0 is the cost to the nearest label.
         kl_weight: the paper's α in `W + α KL`.
         softening: as in :class:`WassersteinLoss`, but by the distance to the nearest true label:
-            a label near many of them counts for no more than one that is near a single one.
-        regularizer: ``"product"``, or ``"plan"``, which adds `ε Σ h log h` and counts all true
-            labels alike.
+            a label near many of them gets no more mass than a label near one.
+        regularizer: ``"product"``, or ``"plan"``, which adds `ε Σ h log h` and weights all true
+            labels equally.
         transport_weight, weight, ignore_index, reduction, normalize_cost: as in
             :class:`WassersteinLoss`.
 
@@ -290,7 +289,7 @@ class NearestWassersteinLoss(TransportLoss):
     >>> import torch, wassloss as wl
     >>> loss_fn = wl.NearestWassersteinLoss(wl.ground.Ordinal(5), epsilon=0, kl_weight=0)
     >>> tags = torch.tensor([[1.0, 0.0, 0.0, 0.0, 1.0]])
-    >>> loss_fn(torch.tensor([[9.0, 0.0, 0.0, 0.0, 0.0]]), tags) < 0.01  # one of the two will do
+    >>> loss_fn(torch.tensor([[9.0, 0.0, 0.0, 0.0, 0.0]]), tags) < 0.01  # one tag is enough
     tensor(True)
     """
 
@@ -323,20 +322,20 @@ class NearestWassersteinLoss(TransportLoss):
 
 
 class RelaxedWassersteinLoss(TransportLoss):
-    """Relaxed transport between unnormalised measures: mass may be created and destroyed.
+    """Relaxed transport between unnormalised measures, where mass may be created and destroyed.
 
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
             :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, positive.
-        gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
-            for both: mass that would travel further than about
-            `γ_a + γ_b` is destroyed and created instead. An infinite side is a constraint, and
-            a target's of 0 is free: see :class:`NearestWassersteinLoss`.
+        gamma: weight of the marginal penalties, `(γ_a, γ_b)` for prediction and target or one
+            number for both. Mass that would move further than about `γ_a + γ_b` is destroyed and
+            created instead. Infinity is a constraint; `γ_b = 0` leaves the target's marginal free,
+            see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`; 0 is relaxed transport alone.
         regularizer, weight, ignore_index, reduction, normalize_cost: as in
             :class:`WassersteinLoss`.
-        tol, max_iterations, scaling_iterations, solver: likewise.
+        tol, max_iterations, scaling_iterations, solver: as in :class:`WassersteinLoss`.
 
     Shapes:
         - log_h: logs of the predicted masses, `(batch, labels)`, `(batch, labels, …)` or

@@ -1,12 +1,11 @@
-r"""The loss of a set of labels, one of which is the true one: a closed form.
+r"""The loss for a set of labels, one of which is the true one, in closed form.
 
 .. math:: \omega \Bigl( \sum_i h_i m_i + \varepsilon \sum_i h_i \log h_i \Bigr)
           - \alpha \log \sum_{j \in S} h_j, \qquad m_i = \min_{j \in S} M_{ij}
 
 with the weights :math:`\omega` of transport and :math:`\alpha` of KL, and without the entropy for
-the regulariser ``"product"``. It is transport whose target has any masses on S, so that all of h
-goes to the nearest label of S. KL too is the least over all targets on S. For a single label both
-are the loss of that label, term by term.
+the regulariser ``"product"``. Both terms are minima over all targets on S: transport moves all of h
+to the nearest label of S. For a single label, each term equals that of the label's loss.
 
 With `softening` σ, KL compares with the shares :math:`s = \text{softmax}(-m / \sigma)` outside of
 S, and with the sum of the shares inside it:
@@ -14,8 +13,8 @@ S, and with the sum of the shares inside it:
 .. math:: \text{KL} = \sum_{i \notin S} s_i \log \frac{s_i}{h_i}
           + s(S) \log \frac{s(S)}{h(S)}
 
-which leaves free how S shares its mass, is KL to the softened label for one label, and tends to
-:math:`-\log h(S)` as σ → 0.
+This leaves the distribution of mass within S free, equals KL to the softened label if S has one
+label, and tends to :math:`-\log h(S)` as σ → 0.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from wassloss.transport.precision import smallest_mass
 
 
 def check_takes_sets(spec: LossSpec) -> None:
-    """Refuse, by name, what has no meaning where the target is a set."""
+    """Refuse settings that are undefined for sets of labels."""
     gamma = spec.objective.gamma
     for name, wrong, expected in (
         ("gamma", not spec.objective.balanced, "infinite, as in WassersteinLoss,"),
@@ -44,13 +43,13 @@ def check_takes_sets(spec: LossSpec) -> None:
         if wrong:
             got = gamma if name == "gamma" else getattr(spec.options, name, True)
             raise ValueError(
-                f"{name} must be {expected} where the target is a SetTarget, got {got}: the loss "
-                "of a set is a closed form, with the target's own masses free on the set"
+                f"{name} must be {expected} if the target is a SetTarget, got {got}: the loss of a "
+                "set is a closed form, the minimum over all targets on the set"
             )
 
 
 def set_loss(logits: Tensor, target: ReadSets, spec: LossSpec) -> Tensor:
-    """The loss of each example, `(batch,)`, for sets that have been checked."""
+    """The loss per example, `(batch,)`, for checked sets."""
     log_h = logits.log_softmax(1)
     value = independent_of(log_h)
     soft = bool(spec.kl_weight and spec.softening)
@@ -68,7 +67,7 @@ def set_loss(logits: Tensor, target: ReadSets, spec: LossSpec) -> Tensor:
 
 
 def costs_to_sets(target: ReadSets, allowed: Tensor, spec: LossSpec) -> Tensor:
-    """The cost from every label to the nearest of each set, `(batch, labels)`."""
+    """The cost from every label to the nearest label of each set, `(batch, labels)`."""
     metric = spec.metric
     if metric.orders_ranges_of(target.members):
         found = metric.costs_to_ranges(target.first, target.last)
@@ -95,13 +94,13 @@ def log_mass(log_h: Tensor, allowed: Tensor) -> Tensor:
     """`log Σ_{j ∈ S} h_j`, `(batch,)`."""
     inside = log_h.masked_fill(~allowed, -math.inf)
     possible = (inside != -math.inf).any(1)
-    # A sum over nothing is −inf, whose gradient would be NaN.
+    # An empty sum is −inf, whose gradient would be NaN.
     filled = inside.where(possible.unsqueeze(1), 0.0)
     return filled.logsumexp(1).where(possible, inside.sum(1))
 
 
 def softened_kl(log_h: Tensor, allowed: Tensor, nearest: Tensor, strength: float) -> Tensor:
-    """KL on labels softened by the distance to the set, `(batch,)`: see above."""
+    """KL to labels softened by the distance to the set, `(batch,)`; see the module's docstring."""
     shares = softmin(nearest, strength)
     outside = shares.masked_fill(allowed, 0.0)
     inside = shares.masked_fill(~allowed, 0.0).sum(1)

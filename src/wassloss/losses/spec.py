@@ -1,4 +1,4 @@
-"""The settings of a loss, without its data: one record, checked when it is created."""
+"""The settings of a loss, checked on construction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wassloss.transport.solver import SolveOptions, Solver
 
 
 class TransportKeywords(TypedDict, total=False):
-    """Keywords that :mod:`wassloss.losses` explains."""
+    """Keywords documented in :mod:`wassloss.losses`."""
 
     gamma: float | Iterable[float]
     regularizer: str
@@ -33,19 +33,19 @@ class TransportKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LossSpec:
-    """What a loss computes: transport with its objective and budget, plus `kl_weight · KL`.
+    """The settings of a loss: transport with its objective and solver, plus `kl_weight · KL`.
 
     Attributes:
         metric: the ground metric of the labels.
         objective: `epsilon`, `gamma` and `regularizer`.
-        options: how hard to solve, and with what.
-        debiased: subtract half of what each measure costs to itself.
+        options: the solver and its tolerance and budget.
+        debiased: subtract half the transport cost from each measure to itself.
         kl_weight: the paper's α.
-        softening: how far the labels of KL are softened, in units of the cost.
-        transport_weight: of the transport itself; 0 leaves KL alone.
+        softening: temperature of the softened labels in KL, in units of the cost.
+        transport_weight: weight of the transport; 0 leaves only KL.
         normalize_target: divide each target by its sum.
         ignore_index: the class id of examples whose loss is 0.
-        unnormalized: whether predictions are logs of masses, rather than logits.
+        unnormalized: whether predictions are logs of masses rather than logits.
     """
 
     metric: GroundMetric
@@ -68,15 +68,15 @@ class LossSpec:
         object.__setattr__(self, "ignore_index", check_ignore_index(self.ignore_index))
         if self.debiased and not self.objective.balanced:
             raise ValueError(
-                f"gamma must be infinite where debiased=True, got gamma={self.objective.gamma}: "
+                f"gamma must be infinite if debiased=True, got gamma={self.objective.gamma}: "
                 "the divergence compares measures of equal mass"
             )
         if self.debiased and not self.metric.is_distance:
             # The divergence would be neither 0 for equal measures nor symmetric.
             raise ValueError(
-                f"debiased must be False for {self.metric!r}: the divergence subtracts what each "
-                "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
-                "itself; if these costs are one, use Matrix"
+                f"debiased must be False for {self.metric!r}: the divergence requires a distance, "
+                "which is symmetric, and 0 from a label to itself; if these costs are a distance, "
+                "use Matrix"
             )
 
     @property
@@ -111,7 +111,7 @@ class LossSpec:
         solver: Solver | None = None,
         **others: Any,
     ) -> LossSpec:
-        """Check keywords as users write them, and return the settings."""
+        """Build settings from the user's keywords, and check them."""
         metric, objective = as_ground_metric(metric), _objective(epsilon, gamma, regularizer)
         options = SolveOptions(tol, max_iterations, scaling_iterations, solver)
         return cls(metric, objective, options, **others)
@@ -119,22 +119,22 @@ class LossSpec:
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
     epsilon, pair = check_strength("epsilon", epsilon), _gamma(gamma)
-    # Spelled out, because torch.compile could not iterate over an Enum before torch 2.13.
+    # Spelled out, because torch.compile cannot iterate over an Enum before torch 2.13.
     check_choice("regularizer", regularizer, ["plan", "product"])
     objective = Objective(epsilon, pair, Regularizer(regularizer))
-    nearest = objective.free_target and math.isinf(pair[0])  # also defined without an entropy
+    nearest = objective.free_target and math.isinf(pair[0])  # defined even without entropy
     if objective.exact and not (objective.balanced or nearest):
         raise ValueError(
-            f"epsilon must be positive where gamma is finite, got epsilon=0 and gamma={pair}: "
-            "relaxed transport is defined with an entropy"
+            f"epsilon must be positive if gamma is finite, got epsilon=0 and gamma={pair}: "
+            "relaxed transport requires an entropy"
         )
     return objective
 
 
 def _gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
-    """One positive number for both sides or one for each; infinity is a constraint.
+    """Check one positive number for both sides, or one for each; infinity is a constraint.
 
-    The target's may be 0, which leaves its marginal free.
+    The target's number may be 0, which leaves its marginal free.
     """
     given: Any = gamma
     try:
@@ -146,14 +146,14 @@ def _gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     pair = [check_number("gamma", g) for g in given]
     if len(pair) != 2 or not (pair[0] > 0 and pair[1] >= 0):
         raise ValueError(
-            "gamma must be a positive number, or two (for the prediction and the target, whose own "
-            f"may be 0), got {tuple(pair)}"
+            "gamma must be a positive number, or two numbers (for the prediction, and for the "
+            f"target, where it may be 0), got {tuple(pair)}"
         )
     return pair[0], pair[1]
 
 
 def check_ignore_index(value: SupportsIndex) -> int:
-    """Check that int64 holds the class id; it need not occur."""
+    """Check that the class id, which need not be a label, is an int64."""
     try:
         index = None if isinstance(value, bool) else operator.index(value)
     except TypeError:

@@ -82,13 +82,12 @@ def sets(
     ends: tuple[Tensor, Tensor] | None = None,
     on_line: bool = False,
 ) -> Losses:
-    """Losses of a set of labels per example, at the first to the last of its `places`, `(batch,)`.
+    """Compute the losses of one set of labels per example.
 
-    The label at place p is `members[p]`, or p itself. Costs are those to the nearest label of each
-    set, `(batch, labels)`, or a table (`tabulated`): `ends`, `(batch,)` each, are the rows of costs
-    that hold for labels before a range, and for those after it; sets `on_line` list labels of a
-    line in its order, which is that of their numbers; for others the table is that of
-    :func:`strips`.
+    A set holds the labels at its first to its last of `places`, `(batch,)` each. The label at place
+    p is `members[p]`, or p without members. `cost` holds the costs to each set, `(batch, labels)`,
+    or, if `tabulated`, a table: with `ends`, the rows `(batch,)` for labels before and after each
+    range; with `on_line`, for labels on a line in numerical order; otherwise as in :func:`strips`.
     """
     first, last, listed, before, after = (
         None if x is None else _dense(x, torch.int64)
@@ -139,7 +138,7 @@ def maximize(
 
 
 def strips(table: Tensor) -> Tensor:
-    """A table of costs `(labels, labels)` in strips `(strips, labels, STRIP)`, padded."""
+    """Cut a table of costs `(labels, labels)` into padded strips `(strips, labels, STRIP)`."""
     labels = len(table)
     padded = torch.nn.functional.pad(table, (0, -labels % STRIP))
     return padded.reshape(labels, -1, STRIP).transpose(0, 1).contiguous()

@@ -1,7 +1,8 @@
-// The loss of a set of labels: each label's mass goes to the nearest label of the set.
+// The loss for a set of labels: each label's mass moves to the nearest label of the set.
 //
 // `W = Σ h_i m_i` for `m_i = min_{j ∈ S} M_ij`, plus `ε Σ h log h` with the regulariser "plan", and
-// KL is `−log h(S)`: for one label, the loss in class_ids.hpp. losses/set_loss.py has the reasons.
+// KL is `−log h(S)`. For one label, this is the loss of class_ids.hpp. losses/set_loss.py derives
+// it.
 #pragma once
 
 #include <stdint.h>
@@ -11,17 +12,17 @@
 
 namespace wassloss::WASSLOSS_ISA {
 
-// A table of costs cut into strips of so many labels, one after the other, each of which is read
-// for several examples in turn while it is in the cache.
+// A table of costs is stored in strips of STRIP labels. Each strip is read for several examples in
+// turn while it is in the cache.
 constexpr int64_t STRIP = WASSLOSS_STRIP, EXAMPLES_AT_ONCE = 64;
 constexpr int64_t in_strips(int64_t labels) { return (labels + STRIP - 1) / STRIP * STRIP; }
 
 template <class T>
 struct SetScratch {
   LabelScratch<T> softmax;
-  T* nearest;     // (padded labels), or of some examples at once
+  T* nearest;     // (padded labels), or one such row per example at once
   T* powers;      // (padded labels)
-  int64_t* seen;  // (labels,), the last example that listed each label
+  int64_t* seen;  // (labels,), the mark of the last set that listed each label
 
   SetScratch(Room& room, const wassloss_batch& batch)
       : softmax(room, batch),
@@ -31,15 +32,15 @@ struct SetScratch {
     if (room.real() && batch.members)
       for (int64_t i = 0; i < batch.labels; ++i) seen[i] = INT64_MIN;
   }
-  // Whether all rows of a set are compared.
+  // Whether sets need the cost rows of all members.
   static bool many(const wassloss_batch& batch) {
     return batch.tabulated && !batch.before && !batch.on_line;
   }
 };
 
-// The labels at places `first` to `last`.
+// The labels at places `first` to `last`, inclusive.
 struct Members {
-  const int64_t* labels;  // at all places; null where places are labels
+  const int64_t* labels;  // the label at each place; null if places are labels
   int64_t first, last;
 
   int64_t label(int64_t place) const { return labels ? labels[place] : place; }
@@ -63,8 +64,8 @@ struct Members {
   }
 };
 
-// Whether all places are there, and their labels too, and different. `mark`
-// is a number of this call alone.
+// Whether all places and labels of a set are in range, and its labels distinct. `mark` must be
+// unique to the call.
 inline bool valid(const Members& set, const wassloss_batch& batch, int64_t mark, int64_t* seen) {
   if (set.first < 0 || set.first > set.last || set.last >= batch.places) return false;
   for (int64_t p = set.first; set.labels && p <= set.last; ++p) {
@@ -81,8 +82,8 @@ inline bool is_ignored(const Members& set, const wassloss_batch& batch, int64_t 
   return (listed ? set.labels[set.first] : set.first) == ignore_index;
 }
 
-// Costs of a range in an order of the labels: of its ends, which are nearest to what lies before
-// and after it.
+// Costs to a range in an order of the labels, from the cost rows of the labels nearest to all
+// labels before it and after it.
 template <class T>
 void cost_to_range(const Members& set, const wassloss_batch& batch, const T* before, const T* after,
                    T* __restrict nearest) {
@@ -101,7 +102,7 @@ void cost_to_range(const Members& set, const wassloss_batch& batch, const T* bef
   set.each_label([=](int64_t j) WASSLOSS_INLINED { nearest[j] = T(0); });
 }
 
-// Costs of labels on a line: between two neighbouring members, the nearest is one of them.
+// Costs to a set on a line: between two neighbouring members, one of them is the nearest.
 template <class T>
 void cost_on_line(const Members& set, const wassloss_batch& batch, T* __restrict nearest) {
   bool in_order = true;
@@ -127,7 +128,7 @@ void cost_on_line(const Members& set, const wassloss_batch& batch, T* __restrict
   }
 }
 
-// The least costs of one strip of labels over the members of a set.
+// The least cost over the members of a set, for one strip of labels.
 template <class T>
 WASSLOSS_INLINE void least_of_strip(const Members& set, const T* strip, T* __restrict out) {
   T least[STRIP];
@@ -140,8 +141,8 @@ WASSLOSS_INLINE void least_of_strip(const Members& set, const T* strip, T* __res
   memcpy(out, least, sizeof least);
 }
 
-// `log h(S)` from probabilities `h`; exactly where these have been raised to the smallest mass, in
-// which case `h` is set to the shares of S. Each member's share of S is `h_j / mass`.
+// `log h(S)` from probabilities `h`. If they are too small to be exact, it is computed from the
+// logits, and `h` is overwritten on S. Each member's share of S is `h_j / mass`.
 template <class T>
 double log_mass(const Members& set, const T* x, double log_total, T* __restrict h, double* mass) {
   *mass = set.sum_over<T>([=](int64_t j) WASSLOSS_INLINED { return h[j]; });
@@ -156,8 +157,8 @@ double log_mass(const Members& set, const T* x, double log_total, T* __restrict 
   return largest + ::log(*mass) - log_total;
 }
 
-// KL on labels softened by the distance to the set; takes what they have outside of S from the
-// gradient. `part` is what they have on S, which it may share freely.
+// KL to labels softened by the distance to the set. Subtracts their mass outside of S from the
+// gradient; `part` is their mass on S, whose distribution within S is free.
 template <class T>
 double softened_kl_to_set(const Members& set, const wassloss_settings& settings, int64_t labels,
                           const T* nearest, const T* x, const Exponents& found, double log_inside,
@@ -182,7 +183,7 @@ inline Members set_of(const wassloss_batch& batch, int64_t b) {
   return {batch.members, batch.indices[b], batch.last[b]};
 }
 
-// Costs to the sets of examples `begin` to `end − 1`; those of invalid sets are not written.
+// Costs to the sets of examples `begin` to `end − 1`. Skips invalid sets.
 template <class T>
 void costs_to_members(const wassloss_batch& batch, int64_t begin, int64_t end,
                       const SetScratch<T>& scratch) {
@@ -225,7 +226,7 @@ int set_row(const wassloss_settings& settings, const wassloss_batch& batch, int6
   through_softmax(labels, h, kl - loss, gradient, gradient);
   if (kl > 0) {
     const double log_total = found.largest + ::log(found.total);
-    double mass, part = 1;  // of the target on S
+    double mass, part = 1;  // mass of h and of the target on S
     const double inside = log_mass(set, x, log_total, h, &mass);
     if (settings.per_softening > 0)
       loss += kl * softened_kl_to_set(set, settings, labels, nearest, x, found, inside, log_h,

@@ -53,8 +53,8 @@ typedef struct {
 typedef struct {
   int64_t examples, labels, support;
   const void* logits;     /* (examples, labels); log h for maximize */
-  const int64_t* indices; /* (examples, support), or class ids (examples); for sets (examples), the
-                             first place of each */
+  const int64_t* indices; /* (examples, support); class ids (examples); for sets, the first place of
+                             each (examples) */
   const void* weights;    /* (examples, support), 0 for padding; log y, or -inf, for maximize */
   const void* cost;       /* rows (any number, labels) */
   int32_t tabulated;      /* whether target j of example b has row indices[b, j], as always in
@@ -65,21 +65,20 @@ typedef struct {
   void* g;                /* (examples, support), the targets' potentials; 0 for padding */
   int64_t* n_iterations;  /* (examples) */
   void* error;            /* (examples), of the target's marginal, relative to the mass moved */
-  const int64_t* last;    /* (examples), for sets: the last place of each */
+  const int64_t* last;    /* (examples), for sets: the last place of each, inclusive */
   const int64_t* members; /* (places), for sets: the label at each place, or null if places are
                              labels */
   int64_t places;
-  /* How sets find the cost from each label to their nearest, with a table of costs: `before` and
-   * `after` (examples), for sets that are ranges in an order of the labels, say which row of costs
-   * holds for labels before the range, and which for those after it; with `on_line`, labels lie on
-   * a line in the order of their numbers, in which sets had better list theirs; else the table is
-   * cut into strips, (strips, labels, WASSLOSS_STRIP). Without a table, row b of the costs is that
-   * of set b. */
+  /* Costs to sets. Without a table, row b of the costs is that of set b. With a table:
+   * - `before` and `after` (examples), for ranges in an order of the labels: the rows of costs for
+   *   labels before and after the range;
+   * - `on_line`: labels are on a line in numerical order; sets in that order are faster;
+   * - otherwise the table is stored in strips, (strips, labels, WASSLOSS_STRIP). */
   const int64_t *before, *after;
   int32_t on_line;
 } wassloss_batch;
 
-/* Losses and gradients of targets that are one label, a set of them, or a few with weights. These
+/* Losses and gradients of targets: class ids, sets of labels, or a few weighted labels. These
  * return the worst status of the batch. */
 WASSLOSS_API int wassloss_class_ids_f32(const wassloss_settings*, const wassloss_batch*);
 WASSLOSS_API int wassloss_class_ids_f64(const wassloss_settings*, const wassloss_batch*);
@@ -93,7 +92,7 @@ WASSLOSS_API int wassloss_maximize_f32(const wassloss_settings*, const wassloss_
 WASSLOSS_API int wassloss_maximize_f64(const wassloss_settings*, const wassloss_batch*);
 
 /* The instruction set in use: "avx512", "avx2" or "baseline". The environment variable
- * WASSLOSS_INSTRUCTIONS may name a lesser one. */
+ * WASSLOSS_INSTRUCTIONS may select an older one. */
 WASSLOSS_API const char* wassloss_instructions(void);
 
 /* WASSLOSS_ABI of the library: changes with the records above. */

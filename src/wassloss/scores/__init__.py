@@ -22,8 +22,8 @@ an indicator, or weights    `(batch, labels)`: 0 and 1 as booleans, integers or 
                             weights over labels; the true labels are those of positive weight
 ``torch.sparse``,           the same, sparse
 ``scipy.sparse``
-SparseTarget                a few labels each, padded with zero weights
-SetTarget                   a set of labels, one of which is the true one; for ``accuracy``,
+SparseTarget                a few labels per example, padded with zero weights
+SetTarget                   a set of labels per example, one of them true; for ``accuracy``,
                             ``top_k_cost``, ``negative_log_likelihood`` and ``hierarchical_fbeta``
 ==========================  ==================================================================
 

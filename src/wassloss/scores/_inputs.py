@@ -89,7 +89,7 @@ def read_labels(
 ) -> SparseTarget:
     """Read a target of any form as labels and weights, both `(batch, support)`.
 
-    The labels of a set, if `sets` are taken, have weight 1 each.
+    If `sets` are allowed, each label of a set has weight 1.
     """
     batch, labels = scores.shape
     if sets and isinstance(target, SetTarget):
@@ -102,7 +102,7 @@ def read_labels(
 
 
 def read_sets(target: SetTarget, scores: Tensor) -> Tensor:
-    """Which labels each set holds, `(batch, labels)`."""
+    """A mask of the labels in each set, `(batch, labels)`."""
     batch, labels = scores.shape
     read = read_form(target, labels, torch.Size([batch]), scores)
     checked, _, _ = cast(ReadSets, read).checked(labels)
@@ -115,7 +115,7 @@ def _check_sums(weights: Tensor, name: str) -> None:
     if row is not None:
         raise ValueError(
             f"{name} must have finite sums in {weights.dtype}, got inf in example {row}; divide "
-            "them by their largest"
+            "its weights by the largest"
         )
 
 
@@ -133,7 +133,7 @@ def as_target(target: AnyTarget, scores: Tensor) -> Target:
     if isinstance(target, SetTarget):
         raise TypeError(
             "target must be class ids or weights, got a SetTarget: only accuracy, top_k_cost, "
-            "negative_log_likelihood and hierarchical_fbeta judge by sets of labels"
+            "negative_log_likelihood and hierarchical_fbeta support sets of labels"
         )
     if isinstance(target, SparseTarget):
         return target

@@ -35,8 +35,8 @@ def top_k_cost(
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
     with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \ldots` and the true labels
-    :math:`\kappa_j`. For sets of labels and ``k=1`` it is the distance to the set. A sequence such
-    as ``k=range(1, 21)`` gives the whole curve at the cost of its last point: `batch × k × s`
+    :math:`\kappa_j`. For sets of labels and ``k=1``, this is the distance to the set. A sequence
+    such as ``k=range(1, 21)`` gives the whole curve at the price of its last point: `batch × k × s`
     distances for s true labels.
 
     >>> import wassloss as wl

@@ -100,8 +100,8 @@ def negative_log_likelihood(
 ) -> Any:
     r"""The negative log-likelihood of the truth, :math:`-\sum_j y_j \log h_j`.
 
-    For a set S of labels it is :math:`-\log \sum_{j \in S} h_j`. Infinite if a true label has
-    probability 0; scikit-learn's `log_loss` clips instead.
+    For a set S of labels, this is :math:`-\log \sum_{j \in S} h_j`. It is infinite if a true label
+    has probability 0; scikit-learn's `log_loss` clips instead.
 
     >>> negative_log_likelihood([[0.5, 0.5], [0.0, 1.0]], [0, 1])
     0.3466

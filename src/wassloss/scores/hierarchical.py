@@ -1,4 +1,4 @@
-"""How much of the way down a tree is right."""
+"""Hierarchical precision, recall and F-score in a tree."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def hierarchical_fbeta(
         P = \frac{|A(\hat\kappa) \cap A(\kappa)|}{|A(\hat\kappa)|}, \qquad
         R = \frac{|A(\hat\kappa) \cap A(\kappa)|}{|A(\kappa)|}
 
-    (Kiritchenko et al., 2006) with the nodes :math:`A` from the root, which is left out, down to a
-    label and itself. ``beta=0`` is the hierarchical precision :math:`P`, ``beta=inf`` the
-    hierarchical recall :math:`R`. Where the truth is a set of labels, :math:`\kappa` is the lowest
-    node above all of them, and the guess is cut off at its depth: "a dog" is right if "some animal"
-    is all that is known. The metric is a :class:`~wassloss.ground.Tree`.
+    (Kiritchenko et al., 2006) with the nodes :math:`A` on the path from the root, exclusive, to a
+    label, inclusive. ``beta=0`` is the hierarchical precision :math:`P`, ``beta=inf`` the
+    hierarchical recall :math:`R`. If the target is a set of labels, :math:`\kappa` is their lowest
+    common ancestor, and the guess is truncated to its depth: "dog" is right if the target is
+    "animal". The metric is a :class:`~wassloss.ground.Tree`.
 
     >>> import wassloss as wl
     >>> tree = wl.ground.Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])
@@ -63,7 +63,7 @@ def hierarchical_fbeta(
     levels = torch.arange(paths.shape[1], device=paths.device)
     guess = guess.where(levels < depth.unsqueeze(1), -1)
     common = ((guess == true) & (true >= 0)).sum(1).to(scores.dtype)
-    # At the root there is nothing to be wrong about.
+    # At the root, every guess is right.
     precision = torch.where(depth > 0, common / (guess >= 0).sum(1).clamp(min=1), 1.0)
     recall = torch.where(depth > 0, common / depth.clamp(min=1), 1.0)
     if beta == float("inf"):
@@ -73,7 +73,7 @@ def hierarchical_fbeta(
 
 
 def _paths(tree: Tree) -> Tensor:
-    """The nodes on the way down to each, the root left out and −1 at the end, `(nodes, levels)`."""
+    """The path from the root, exclusive, to each node, padded with −1, `(nodes, levels)`."""
     above = tree.parent_position.clone()
     above[0] = 0
     node = torch.arange(len(above), device=above.device)
@@ -83,7 +83,7 @@ def _paths(tree: Tree) -> Tensor:
         node = above[node]
     if not up:
         return node.new_full((len(node), 1), -1)
-    listed = torch.stack(up, 1)  # from the node up, 0 beyond the top
+    listed = torch.stack(up, 1)  # from the node up, padded with the root, 0
     depth = (listed > 0).sum(1, keepdim=True)
     place = torch.arange(len(up), device=above.device)
     down = listed.gather(1, (depth - 1 - place).clamp(min=0))

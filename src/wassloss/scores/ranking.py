@@ -22,8 +22,8 @@ def accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> An
 
     .. math:: [\, y_{\hat\kappa} = \max_j y_j \,], \qquad \hat\kappa = \arg\max_j \text{scores}_j
 
-    For class ids: whether it is the class. For several labels of weight 1, or a set of labels:
-    whether it is one of them.
+    For class ids, this is whether it is the true class; for several labels of weight 1, or a set of
+    labels, whether it is one of them.
 
     >>> accuracy([[0.1, 0.9], [0.8, 0.2]], [1, 1])
     0.5

@@ -92,7 +92,7 @@ def _solve_in_pieces(problem: Problem, solver: Solver, unsolved: Tensor | None) 
 
 @contextmanager
 def unconverged_solves() -> Iterator[list[str]]:
-    """Collect what would be warned about solves that do not converge, in this thread alone."""
+    """Collect the messages of unconverged solves in this thread, instead of warning."""
     messages: list[str] = []
     token = _COLLECTED.set(messages)
     try:

@@ -191,7 +191,7 @@ def test_wrong_usage(
         (("--max-iter", 0), "max_iter must be"),
         (("--alpha", -1), "alpha must be"),
         (("--test", 1), "test must be at least 0 and less than 1, got 1"),
-        (("--device", "abacus"), "device must be one that torch has"),
+        (("--device", "abacus"), "device must be available to torch"),
     ],
 )
 def test_parameters_that_cannot_be(

@@ -121,7 +121,7 @@ def test_labels_too_close_to_each_other(tmp_path: Path) -> None:
     assert metric.distance().tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
     table(data, [2**53, 2**53 + 1, 0.5])
     message = failed("train", data, "--metric", "ordinal", "--out", tmp_path / "other", *QUICK)
-    assert "classes must differ" in message
+    assert "classes must be distinct" in message
 
 
 def test_codes_with_leading_zeros_are_names(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_labels_find_their_place_in_a_metric(
 @pytest.mark.parametrize(
     ("metric", "labels", "message"),
     [
-        (wl.ground.Discrete(3), [1, 2, 3], "say which class is which label with classes"),
-        (wl.ground.Ordinal([15, 20, 40]), [40, 15], "say which class is which label with classes"),
-        (wl.ground.Ordinal([0, 1, 3, 9]), [0, 1, 3], "numbers of labels or positions"),
+        (wl.ground.Discrete(3), [1, 2, 3], "list the class of each label"),
+        (wl.ground.Ordinal([15, 20, 40]), [40, 15], "list the class of each label"),
+        (wl.ground.Ordinal([0, 1, 3, 9]), [0, 1, 3], "label numbers or positions"),
         (wl.ground.Ordinal(3, labels=list("abc")), [0, 1, 2], "'0' is none of the 3 labels"),
         (wl.ground.Ordinal(3, labels=["1", "2", "3"]), [0, 1, 2], "'0' is none of the 3 labels"),
     ],

@@ -1,4 +1,4 @@
-"""What evaluators share: from a batch to the losses and gradients of its examples."""
+"""The base classes of evaluators, which compute losses and gradients of a batch."""
 
 from __future__ import annotations
 
@@ -21,40 +21,39 @@ _mass_tolerance = cache(mass_tolerance)
 
 
 class Batch(NamedTuple):
-    """What a loss is evaluated on."""
+    """The inputs of a loss."""
 
-    x: Tensor  # (batch, labels), in single precision at least: logits, or logs of masses
-    target: ReadTarget | ReadSets  # only its form has been checked
-    # A count to which a CUDA graph adds, at each replay, the examples that went wrong.
+    x: Tensor  # (batch, labels), at least in single precision: logits, or logs of masses
+    target: ReadTarget | ReadSets  # its values are not checked yet
+    # Counter to which a CUDA graph adds the number of failed examples at each replay.
     unsolved: Tensor | None = None
-    # Whether logits that overflowed are a loss of NaN rather than an error.
+    # Whether logits that overflowed give a loss of NaN rather than an error.
     may_overflow: bool = False
 
 
 class Summary(NamedTuple):
-    """Losses that a kernel has reduced, scalars on its device."""
+    """Losses reduced by a kernel: scalars on its device."""
 
-    mean: Tensor  # of those that count
-    share: Tensor  # what the mean multiplies each of them by
-    worst: Tensor  # status; where the host may look, in its own memory
+    mean: Tensor  # over the examples that count
+    share: Tensor  # weight of each such example in the mean
+    worst: Tensor  # worst status; in host memory if the host may read it
 
 
 class Evaluation(NamedTuple):
-    """Losses and gradients, and whether to trust them."""
+    """Losses, gradients, and a status per example."""
 
     value: Tensor  # (batch,)
-    gradient: Tensor | None = None  # (batch, labels), in `x`; None where autograd knows it
+    gradient: Tensor | None = None  # (batch, labels), in `x`; None if autograd computes it
     status: Tensor | None = None  # (batch,), see wassloss.kernels.status; None if all are fine
-    known_worst: int | None = None  # of all statuses, where the evaluator knows
+    known_worst: int | None = None  # worst status, if the evaluator knows it
     summary: Summary | None = None
 
     def worst(self) -> int:
-        """The worst status of the batch; on a GPU, the host waits for it."""
+        """The worst status of the batch; on a GPU, this synchronises."""
         if self.known_worst is not None:
             return self.known_worst
-        if (
-            self.status is None or not _checks.can_read_values()
-        ):  # values cannot be read during graph capture
+        # Values cannot be read during graph capture.
+        if self.status is None or not _checks.can_read_values():
             return IGNORED
         if self.summary is None:
             return int(self.status.max())
@@ -63,7 +62,7 @@ class Evaluation(NamedTuple):
         return int(self.summary.worst)
 
     def to(self, dtype: torch.dtype) -> Evaluation:
-        """The same results in another dtype."""
+        """Convert the results to another dtype."""
         summary = self.summary
         if summary is not None:
             summary = Summary(summary.mean.to(dtype), summary.share.to(dtype), summary.worst)
@@ -72,16 +71,16 @@ class Evaluation(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What a kernel is given: contiguous tensors in the dtype it is to compute in.
+    """The inputs of a kernel: contiguous tensors, in the dtype of its computation.
 
-    Row `indices[b, j]` of the costs belongs to target `j` of example `b` if they are a table of all
-    labels, else row `b * support + j`.
+    The costs of target `j` of example `b` are row `indices[b, j]` of a table of all labels if
+    `tabulated`, otherwise row `b * support + j`.
     """
 
     x: Tensor  # (batch, labels)
     indices: Tensor  # (batch, support), or class ids (batch,)
     weights: Tensor | None  # (batch, support); None for class ids
-    mass_tolerance: float  # how far the mass of a target may be from 1
+    mass_tolerance: float  # largest deviation of a target's mass from 1
     cost: Tensor  # (any number, labels)
     tabulated: bool
     unsolved: Tensor | None  # see `Batch`
@@ -90,8 +89,8 @@ class Rows(NamedTuple):
 class Evaluator(ABC):
     """A way to compute one loss on one kind of device, dtype and target.
 
-    Where an example is invalid or did not converge, its status says so: the next evaluator is then
-    asked for the whole batch, and the last one, which takes every batch, raises or warns.
+    The status of an example shows if it is invalid or did not converge. The next evaluator then
+    computes the whole batch; the last one accepts every batch, and raises or warns.
     """
 
     def __init__(self, spec: LossSpec, dtype: torch.dtype, kind: Kind) -> None:
@@ -100,7 +99,7 @@ class Evaluator(ABC):
     @classmethod
     @abstractmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
-        """Whether this evaluator can be used; decided once, not per batch."""
+        """Whether this evaluator can be used; checked once, not per batch."""
 
     @abstractmethod
     def __call__(self, batch: Batch) -> Evaluation | None:
@@ -108,16 +107,16 @@ class Evaluator(ABC):
 
 
 class CompiledEvaluator(Evaluator):
-    """A kernel that goes from logits to the loss and its gradient in one pass over each example.
+    """A kernel that computes the loss and its gradient in one pass over each example.
 
-    The composed evaluator takes many small steps: softmax, checks, a problem, its solution, the KL
-    term. Each passes over the batch, and together they take longer than the transport.
+    The composed evaluator passes over the batch many times: softmax, checks, building and solving a
+    problem, the KL term. Together these take longer than the transport.
     """
 
     def __init__(self, spec: LossSpec, dtype: torch.dtype, kind: Kind) -> None:
         super().__init__(spec, dtype, kind)
         self.tol = self._tolerance()
-        # In medians, where the largest cost is unknown.
+        # If the largest cost is unknown, assume 1, the median of normalised costs.
         self.wide = (
             dtype
             if not self._iterates()
@@ -128,11 +127,11 @@ class CompiledEvaluator(Evaluator):
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
         usual = spec.options.solver is None and not spec.debiased and not spec.unnormalized
         strengths = (spec.objective.epsilon, *spec.objective.gamma)
-        # Too small to divide by: the composed evaluator raises the error.
+        # The composed evaluator raises the error for strengths too small to divide by.
         return usual and not any(s and _checks.inverse_overflows(s, dtype) for s in strengths)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
-        if isinstance(batch.target, ReadSets):  # which have evaluators of their own
+        if isinstance(batch.target, ReadSets):  # sets have a separate evaluator
             return None
         x, (indices, weights) = batch.x, batch.target
         learned = self.spec.metric.requires_grad or (weights is not None and weights.requires_grad)
@@ -141,14 +140,14 @@ class CompiledEvaluator(Evaluator):
         x, indices, off = x.detach().contiguous(), indices.contiguous(), 0.0
         if weights is not None:
             off = _mass_tolerance(self.dtype, weights.dtype)
-            # Rounded to the precision of the logits first: what becomes 0 is padding in either.
+            # Round to the logits' dtype first, so that the same weights become 0, and so padding.
             x, weights = x.to(self.wide), weights.to(self.dtype).to(self.wide).contiguous()
         found = self._with_costs(x, indices, weights, off, batch.unsolved)
         return found if x.dtype == self.dtype else found.to(self.dtype)
 
     @abstractmethod
     def takes(self, batch: Batch) -> bool:
-        """Whether targets have few enough labels."""
+        """Whether targets have few enough labels for the kernel."""
 
     @abstractmethod
     def run(self, rows: Rows) -> Evaluation:
@@ -162,12 +161,13 @@ class CompiledEvaluator(Evaluator):
         mass_tolerance: float,
         unsolved: Tensor | None,
     ) -> Evaluation:
-        """Run on the table of costs, or piece by piece on the columns that are needed."""
+        """Run the kernel on the table of costs, or in pieces on the required cost columns."""
         metric = self.spec.metric
         table = metric.known_costs_in(x.dtype)
         if table is not None:
             return self.run(Rows(x, indices, weights, mass_tolerance, table, True, unsolved))
-        named = indices.reshape(len(x), -1).clamp(0, metric.size - 1)  # kernels refuse others
+        # Clamp for the lookup only: the kernel refuses labels out of range.
+        named = indices.reshape(len(x), -1).clamp(0, metric.size - 1)
 
         def found(part: slice) -> Evaluation:
             own = None if weights is None else weights[part]
@@ -192,7 +192,7 @@ class CompiledEvaluator(Evaluator):
         return self.spec.objective.marginal_error(tol, self.spec.metric.largest_known_cost or 1.0)
 
     def _dtype_of_solve(self, reach: float) -> torch.dtype:
-        """A dtype whose rounding leaves enough digits for the tolerance."""
+        """A dtype precise enough for the tolerance."""
         x = torch.empty((), dtype=self.dtype)
         double = needs_double(x, lambda: reach, self.spec.objective.epsilon, self.tol)
         return torch.float64 if double else self.dtype

@@ -1,7 +1,7 @@
-"""Losses composed of torch operations: any device and target; the source of all errors.
+"""Losses composed of torch operations, for any device and target.
 
-The reference for the kernels. Its gradient is autograd's, so that targets and metrics can be
-learned too, and `torch.compile` can trace it.
+They are the reference for the kernels, and raise all errors. Autograd computes their gradients, so
+that targets and metrics can be learned, and `torch.compile` can trace them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from wassloss.transport.precision import smallest_mass
 
 
 class ComposedEvaluator(Evaluator):
-    """Computes every loss of every batch, and raises the errors for invalid examples."""
+    """Compute any loss of any batch, and raise the errors for invalid examples."""
 
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
         return True
 
     def __call__(self, batch: Batch) -> Evaluation:
-        # Mixed precision is for networks: half precision has too few digits for a loss.
+        # Autocast would compute the loss in half precision, which is not precise enough.
         with torch.autocast(batch.x.device.type, enabled=False):
             x, target, counts, overflowed = _checked(batch, self.spec)
             if isinstance(target, ReadSets):
@@ -41,7 +41,7 @@ class ComposedEvaluator(Evaluator):
                 value = self._of_masses(x, target, batch)
             else:
                 value = self._of_logits(x, target, batch)
-        if overflowed is not None:  # NaN, in their gradient too
+        if overflowed is not None:  # NaN, also in the gradient
             lost = batch.x.where(overflowed.unsqueeze(1), 0.0).sum(1) * math.nan
             value = torch.where(overflowed, lost, value)
         if counts is None:
@@ -87,9 +87,11 @@ class ComposedEvaluator(Evaluator):
 def _checked(
     batch: Batch, spec: LossSpec
 ) -> tuple[Tensor, SparseTarget | ReadSets, Tensor | None, Tensor | None]:
-    """Check the values of predictions and targets; which examples count, and which overflowed.
+    """Check the values of predictions and targets.
 
-    The last two are masks `(batch,)`, or None for all and none.
+    Returns:
+        Predictions and target; a mask `(batch,)` of the examples that count, or None for all; and a
+        mask `(batch,)` of the examples that overflowed, or None for none.
     """
     x, overflowed = batch.x, None
     target: SparseTarget | ReadSets
@@ -98,20 +100,20 @@ def _checked(
         target, counts, own_marks = batch.target.checked(spec.metric.size, spec.ignore_index)
     else:
         target, counts = batch.target.checked(spec.metric.size, x.dtype, spec.ignore_index)
-    if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
+    if counts is not None:  # ignored predictions have no effect, not even NaN
         x = x.masked_fill(~counts.unsqueeze(1), 0.0)
     if batch.may_overflow:
         overflowed = inputs.invalid_logits(x.detach())
         x = x.masked_fill(overflowed.unsqueeze(1), 0.0)
     marks = inputs.check_logits(x.detach(), spec.name_of_prediction)
-    if isinstance(target, ReadSets):  # which have no weights to mark
+    if isinstance(target, ReadSets):  # sets have no weights to mark
         return marked(marked(x, marks), own_marks), target, counts, overflowed
     return x, target.marked(marks), counts, overflowed
 
 
 def divergence(y: Tensor, log_h: Tensor) -> Tensor:
     """`Σ y log(y/h)`, `(batch,)`."""
-    # A weight of zero must not meet an infinite log: 0 · inf is NaN, and so is its gradient.
+    # For weights of 0, replace infinite logs: 0 · inf is NaN, and so is its gradient.
     log_h = torch.where(y > 0, log_h, 0.0)
     return (y * (y.clamp(min=smallest_mass(y.dtype)).log() - log_h)).sum(1)
 

@@ -1,4 +1,4 @@
-"""Losses on the CPU, compiled: one example at a time, so that its row stays in the cache."""
+"""Compiled losses on the CPU, one example at a time, so that its row stays in the cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wassloss.transport.newton.solver import (
 
 
 class NativeEvaluator(CompiledEvaluator):
-    """Class ids, a few labels per example, and targets of all labels where these are few."""
+    """Evaluator for class ids, sparse targets, and dense targets with few labels."""
 
     def __init__(self, spec: LossSpec, dtype: torch.dtype, kind: Kind) -> None:
         super().__init__(spec, dtype, kind)
@@ -47,9 +47,8 @@ class NativeEvaluator(CompiledEvaluator):
         return compiled and few and super().serves(spec, device, dtype, kind)
 
     def __call__(self, batch: Batch) -> Evaluation | None:
-        if self.kind is Kind.DENSE and isinstance(
-            batch.target, ReadTarget
-        ):  # each example lists all labels, in its own order
+        # Kernels expect indices per example, not shared ones.
+        if self.kind is Kind.DENSE and isinstance(batch.target, ReadTarget):
             indices, weights = batch.target.indices, cast(Tensor, batch.target.weights)
             batch = batch._replace(target=ReadTarget(indices.expand(weights.shape), weights))
         return super().__call__(batch)
@@ -95,7 +94,7 @@ def loss_settings(
 
 
 def _most_labels(spec: LossSpec) -> int:
-    """How many labels per example Newton's method takes before matrix products are faster."""
+    """The most labels per example for which Newton's method is faster than matrix products."""
     newton = not spec.objective.free_target and spec.options.scaling_iterations is None
     tabulated = newton and spec.metric.known_costs is not None
     return LARGEST_TABULATED_NEWTON_SUPPORT if tabulated else LARGEST_NEWTON_SUPPORT

@@ -1,4 +1,4 @@
-"""Sets of labels on the CPU, compiled: one pass over each example, as for class ids."""
+"""Compiled losses for sets of labels on the CPU, with one pass over each example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wassloss.targets import Kind, ReadSets
 
 
 class NativeSetEvaluator(Evaluator):
-    """Sets of labels: intervals and subtrees from their ends, others from all their costs."""
+    """Evaluator for sets: intervals and subtrees need two cost rows, others one per member."""
 
     def __init__(self, spec: LossSpec, dtype: torch.dtype, kind: Kind) -> None:
         super().__init__(spec, dtype, kind)
@@ -25,7 +25,7 @@ class NativeSetEvaluator(Evaluator):
 
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
-        # A strength too small to divide by is refused by the composed evaluator.
+        # The composed evaluator raises the error for strengths too small to divide by.
         epsilon = spec.objective.epsilon
         divides = not (epsilon and _checks.inverse_overflows(epsilon, dtype))
         here = device.type == "cpu" and native.available()
@@ -36,7 +36,7 @@ class NativeSetEvaluator(Evaluator):
         if not isinstance(sets, ReadSets) or not len(x) or not _checks.has_memory(x):
             return None
         metric = self.spec.metric
-        # Invalid sets and those that do not count have no place to look up.
+        # Invalid and ignored sets are out of range: clamp them for the lookup.
         first, last = (end.clamp(0, metric.size - 1) for end in (sets.first, sets.last))
         in_order = metric.orders_ranges_of(sets.members)
         table = metric.known_costs_in(x.dtype)

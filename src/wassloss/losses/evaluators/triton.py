@@ -1,4 +1,4 @@
-"""Losses on an NVIDIA GPU: one Triton kernel per batch, without synchronisation."""
+"""Losses on NVIDIA GPUs: one Triton kernel per batch, without synchronisation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from wassloss.transport.newton.solver import Newton
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import lowest_log_mass, smallest_mass
 
-MOST_SUMMARIZED = 2**15  # up to this many losses, one program is faster than several operations
+MOST_SUMMARIZED = 2**15  # most losses that one program reduces faster than several operations
 
 
 class TritonEvaluator(CompiledEvaluator):
-    """Class ids, and balanced transport to a few labels per example."""
+    """Evaluator for class ids, and for balanced transport to sparse targets."""
 
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
@@ -104,7 +104,7 @@ class TritonEvaluator(CompiledEvaluator):
 def _room(
     x: Tensor, unsolved: Tensor | None
 ) -> tuple[Evaluation, tuple[Tensor, ...], dict[str, bool]]:
-    """Allocate the results of a kernel, and say which of them it writes."""
+    """Allocate the results of a kernel, with flags for those that it writes."""
     count, looks = len(x), _checks.can_read_values()
     status = x.new_empty(count, dtype=torch.uint8)
     summary, given = None, (status,) * 4  # placeholder for results that are not written
