@@ -1,6 +1,6 @@
 """Compare cross-entropy with the Wasserstein loss on WordNet's definitions, without tuning.
 
-Each loss trains one small network per seed, in about a minute. :func:`wassloss.compare` would need
+One small network per loss and seed takes about a minute in all. :func:`wassloss.compare` would need
 eighty linear fits to thousands of words and 339 classes, which take many minutes.
 """
 
@@ -79,9 +79,7 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
         may_show=np.array([len(data.data[row]) <= _SHORT for row in test]),
         seeds=seeds,
         titles=_TITLES,
-        warnings=["A quick run to check that everything works: these are not results."]
-        if quick
-        else [],
+        warnings=["A quick run, to see that it works: these are not results."] if quick else [],
         notes=[
             f"Both losses train on {train} definitions of nouns and are scored on {len(test)} "
             f"others, in {data.metric.size} classes of WordNet. The distance between two classes "

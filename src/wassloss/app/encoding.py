@@ -118,7 +118,7 @@ class Encoder:
             names = [name for name in table.frame.columns if name not in others]
             if len(names) != count:
                 raise ValueError(f"{table.source} must have {count} columns, got {len(names)}")
-            warn("columns are matched by position, because the model was trained without names")
+            warn("columns are matched by position, because the model has no column names")
         names = tuple(map(str, names))
         return cls(names, (), (), (), True, np.zeros(len(names)), np.zeros(len(names), bool))
 
