@@ -33,7 +33,7 @@ def test_every_flipped_bit_is_noticed() -> None:
     for place in range(len(content)):
         damaged = bytearray(content)
         damaged[place] ^= 1
-        with pytest.raises(ValueError, match="it was changed or cut short since it was written"):
+        with pytest.raises(ValueError, match="it was changed or truncated after it was written"):
             unpack_tensors(bytes(damaged))
 
 

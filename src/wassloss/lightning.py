@@ -1,4 +1,4 @@
-"""A Lightning module around any network and any loss, which logs the scores of wassloss.
+"""A Lightning module that trains any network with any loss and logs the scores of wassloss.
 
 >>> import lightning, torch, wassloss as wl
 >>> from wassloss.lightning import WassersteinModule
@@ -6,7 +6,7 @@
 >>> module = WassersteinModule(network, loss_fn, scores=["accuracy", "mean_distance"])
 
 `lightning.Trainer(...).fit(module, train_loader, validation_loader)` trains the network in place,
-with the checkpoints, devices and processes that Lightning has. Install it with
+with Lightning's checkpoints, devices and distributed training. Install it with
 ``pip install "wassloss[lightning]"``.
 """
 
@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_ALIASES = {"mean_distance": "top_k_cost"}  # the name in searches and on the command line
+_ALIASES = {"mean_distance": "top_k_cost"}  # its name in scorers and on the command line
 Scores = Iterable[str | Callable[..., Any]] | Mapping[str, Metric]
 
 
@@ -50,25 +50,26 @@ class WassersteinModule(LightningModule):
     form that the loss takes.
 
     =================================  =========================================================
-    ``train_loss``                     each step and each epoch
-    ``val_loss``, ``test_loss``        the mean over batches, by their numbers of examples
+    ``train_loss``                     per step and per epoch
+    ``val_loss``, ``test_loss``        the mean over batches, weighted by their sizes
     ``val_<score>``, ``test_<score>``  over all examples
     =================================  =========================================================
 
-    Validation losses and scores go to the progress bar, too. They are the same for any number of
-    processes: examples that Lightning's distributed sampler repeats count once.
+    All of these are shown in the progress bar, too. Losses and scores of validation and test do not
+    depend on the number of processes: examples that Lightning's distributed sampler repeats count
+    once.
 
     Args:
-        network: from features to logits `(batch, labels)`, or to logs of masses.
-        loss_fn: any module or function of the network's output and the target, such as
-            :class:`~wassloss.WassersteinLoss` or `torch.nn.CrossEntropyLoss`; returns a mean.
-        metric: the ground metric of scores; by default the loss's own, if it has one.
-        scores: names or functions of :mod:`wassloss.scores`, or metrics of torchmetrics by the
-            names under which they are logged; by default ``"accuracy"`` and, with a metric,
+        network: maps features to logits `(batch, labels)`, or to log-masses.
+        loss_fn: a module or function of the network's output and the target that returns a mean,
+            such as :class:`~wassloss.WassersteinLoss` or `torch.nn.CrossEntropyLoss`.
+        metric: the ground metric of the scores; by default the loss's own, if it has one.
+        scores: names or functions of :mod:`wassloss.scores`, or a mapping from the names to log to
+            torchmetrics metrics; by default ``"accuracy"`` and, with a metric,
             ``"mean_distance"``.
-        optimizer: makes the optimiser of the parameters; by default Adam with its default learning
+        optimizer: returns an optimiser of the parameters; by default Adam with its default learning
             rate. For more, override `configure_optimizers`.
-        scheduler: makes a scheduler of the optimiser, stepped once per epoch.
+        scheduler: returns a scheduler of the optimiser, which is stepped once per epoch.
 
     >>> import functools, torch, wassloss as wl
     >>> metric = wl.ground.Ordinal(3)
@@ -160,7 +161,7 @@ class WassersteinModule(LightningModule):
 
 
 def _accumulators(scores: Scores, metric: GroundMetric | None) -> nn.ModuleDict:
-    """Metrics by the names under which they are logged."""
+    """Metrics by the names to log."""
     if isinstance(scores, Mapping):
         return nn.ModuleDict({name: score.clone() for name, score in scores.items()})
     if isinstance(scores, str):
@@ -178,7 +179,7 @@ def _accumulators(scores: Scores, metric: GroundMetric | None) -> nn.ModuleDict:
 
 
 def _named(score: str) -> Callable[..., Any]:
-    """The score of this name."""
+    """The score with this name."""
     name = _ALIASES.get(score, score)
     if name not in library.__all__:
         raise ValueError(f"scores must be names of wassloss.scores, got {score!r}")
@@ -187,16 +188,16 @@ def _named(score: str) -> Callable[..., Any]:
 
 
 def _predictions(output: Tensor, score: nn.Module) -> Tensor:
-    """What a score is of: logits, or the probabilities that they are the logarithms of."""
+    """The predictions that a score takes: logits or probabilities."""
     ranked = not isinstance(score, Accumulator) or score_of(score.function).predictions == "scores"
     return output if ranked else output.softmax(1)
 
 
 def _seen_once(loader: Any, batch_idx: int, size: int) -> Tensor:
-    """Which examples of a batch are not repetitions, `(size,)`.
+    """Mark the examples of a batch that are not repetitions, `(size,)`.
 
-    So that all processes have equally many examples, `DistributedSampler` repeats the first ones at
-    the end.
+    `DistributedSampler` repeats the first examples at the end, so that all processes have the same
+    number of examples.
     """
     loader = loader[0] if isinstance(loader, list | tuple) else loader
     sampler, batch_size = (getattr(loader, name, None) for name in ("sampler", "batch_size"))

@@ -82,7 +82,7 @@ def test_all_losses_have_as_many_settings() -> None:
 def test_the_answer_and_the_table(found: Comparison) -> None:
     text = str(found)
     assert text.startswith(found.answer)
-    assert "75 rows held out" in found.answer
+    assert "75 held-out rows" in found.answer
     assert f"{found.candidates[0].distance.mean():.3g} with cross-entropy" in found.answer
     assert len(text.splitlines()) == 3 + len(found.candidates)
 
@@ -211,7 +211,9 @@ def test_rows_to_hold_out_can_be_named() -> None:
     assert found.rows == (45, 15)
     np.testing.assert_array_equal(found.truth, y[rows])
     for wrong in ([60], [], np.arange(60), [1.0], [True] * 60):
-        with pytest.raises(ValueError, match=r"test must be a share or rows in 0\.\.59"):
+        with pytest.raises(
+            ValueError, match=r"test must be a share, or some but not all rows in 0\.\.59"
+        ):
             wl.compare(x, y, "ordinal", test=wrong)
 
 
@@ -282,7 +284,7 @@ def test_rows_held_out_decide_nothing_of_a_frame(kind: str) -> None:
 
 def test_a_class_of_held_out_rows_alone_is_refused() -> None:
     y = np.where(np.arange(300) == 6, 9, Y)
-    with pytest.raises(ValueError, match="every class in the rows to train on, got 9 only in"):
+    with pytest.raises(ValueError, match="every class in the training rows, got 9 only in"):
         wl.compare(X, y, "ordinal", test=np.arange(0, 300, 3))
 
 
@@ -299,7 +301,7 @@ def test_a_share_leaves_every_class_in_the_rows_to_train_on(seed: int, groups: A
 
 def test_a_group_on_both_sides_is_refused() -> None:
     groups = np.arange(300) // 2
-    with pytest.raises(ValueError, match=r"groups must not .* but rows 1 and 0 are of one group"):
+    with pytest.raises(ValueError, match=r"groups must not .* but rows 1 and 0 are in one group"):
         wl.compare(X, Y, "ordinal", groups=groups, test=np.arange(0, 300, 3))
 
 
@@ -319,9 +321,9 @@ def test_half_stars() -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_too_few_rows(rows: int) -> None:
-    with pytest.raises(ValueError, match=r"cannot be held out|must have 3 rows to train on"):
+    with pytest.raises(ValueError, match=r"cannot be held out|must have at least 3 rows that"):
         wl.compare(X[:rows], np.zeros(rows, dtype=int), "ordinal")
-    with pytest.raises(ValueError, match=r"must have 3 groups to train on .*got 2"):
+    with pytest.raises(ValueError, match=r"must have at least 3 groups that .*got 2"):
         wl.compare(X, Y, "ordinal", groups=np.arange(300) // 100)
 
 

@@ -108,9 +108,9 @@ def test_few_rows_have_levels_too() -> None:
 
 def test_levels_never_seen_are_named() -> None:
     encoder = Encoder.fit(table(town=["A", "B"] * 10))
-    with pytest.warns(DataWarning, match="column 'town' holds 'Y', 'Z', which training never saw"):
+    with pytest.warns(DataWarning, match="column 'town' holds 'Y', 'Z', unlike the training rows"):
         assert encoded(encoder, town=["Z", "A", "Y"]) == [[0, 0], [1, 0], [0, 0]]
-    with pytest.warns(DataWarning, match="column 'town' has gaps, which training never saw"):
+    with pytest.warns(DataWarning, match="column 'town' has gaps, unlike the training rows"):
         encoded(encoder, town=["A", None])
 
 
@@ -129,7 +129,7 @@ def test_dates() -> None:
     assert "missingindicator_day_year" in gaps.feature_names
     with pytest.raises(ValueError, match="row 1, column 'day': expected a date such as 2024-12-31"):
         encoded(encoder, day=["2020-02-03", "soon"])
-    with pytest.warns(DataWarning, match="column 'day' is taken as text: write its dates as 2024"):
+    with pytest.warns(DataWarning, match="column 'day' is read as text: .* as 2024"):
         assert Encoder.fit(table(day=["31.12.2020", "1.2.2021"] * 9)).texts == ("day",)
 
 
@@ -153,7 +153,7 @@ def test_what_says_nothing_is_left_out_and_not_missed() -> None:
         assert encoded(encoder, **given, label=[1, 2, 3]) == [[1.5], [2.0], [4.0]]
         assert encoded(encoder, a=[1.0]) == [[1.0]]
     with (
-        pytest.raises(ValueError, match="a column whose values differ, got none"),
+        pytest.raises(ValueError, match="a feature column with different values, got none"),
         pytest.warns(DataWarning, match="one value"),
     ):
         Encoder.fit(table(word=["x", "x"]))
@@ -203,7 +203,7 @@ def test_row_numbers_are_warned_of() -> None:
 
 def test_gaps_can_be_refused() -> None:
     for gap in (None, float("nan")):
-        with pytest.raises(ValueError, match="row 1, column 'a': expected a value, as nothing may"):
+        with pytest.raises(ValueError, match=r"row 1, column 'a': expected a value \(missing"):
             Encoder.fit(table(a=[1.0, gap, 2.0]), strict=True)
     strict = Encoder.fit(table(a=[1.0, 2.0], cut=["x", "y"]), strict=True)
     for new in ({"a": [None], "cut": ["x"]}, {"a": [1.0], "cut": ["-"]}):

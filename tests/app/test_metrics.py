@@ -64,11 +64,11 @@ def test_distances(named: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n", "it must have a header and lines"),
-        ("a,b\n0,1\n", "it must have a line for each of 2 labels, got 1"),
+        ("a,b\n", "it must have a header and other lines"),
+        ("a,b\n0,1\n", r"it must have one line per label \(2\), got 1"),
         ("a,b\n0,1\nx,0\n", "line 3: expected a number, got 'x'"),
         ("a,b\n0,1\n1\n", "line 3: expected 2 columns"),
-        (",a,b\nb,0,1\na,1,0\n", "lines must follow the order of the columns"),
+        (",a,b\nb,0,1\na,1,0\n", "lines must be in the order of the columns"),
         ("name,parent\ncat,\ncat,\n", "line 3: expected a new name, got 'cat'"),
         ("name,parent,length\ncat,,far\n", "line 2: expected a number, got 'far'"),
         ("path\na/b\nc/b\n", "line 3: expected a path to a new label, got 'c/b'"),

@@ -35,8 +35,8 @@ def test_a_word_that_says_there_is_none(word: str, tmp_path: Path) -> None:
     assert data.rows.tolist() == [0, 2, 4]
     said = str(caught[0].message)
     assert (repr(word) in said) == bool(word.strip())
-    assert "they are left out, and the others keep their numbers" in said
-    with pytest.raises(ValueError, match="line 3, column 'label': expected a label, as nothing"):
+    assert "they are left out, and the others keep their row numbers" in said
+    with pytest.raises(ValueError, match=r"line 3, column 'label': expected a label \(missing"):
         read(path, missing="error")
 
 
@@ -61,7 +61,7 @@ def test_errors_say_the_line_in_the_file(tmp_path: Path) -> None:
     path = table(tmp_path / "data.csv", ["good", "NA", "bad", "god"])
     with (
         pytest.warns(DataWarning, match="1 of 4 rows"),
-        pytest.raises(ValueError, match="line 5: 'god' is none of the 2 labels"),
+        pytest.raises(ValueError, match="line 5: 'god' is not one of the 2 labels"),
     ):
         read(path, order=("bad", "good"))
 

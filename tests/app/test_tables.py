@@ -123,7 +123,7 @@ def test_labels_are_the_values_that_occur(
     again = in_format(suffix, [values[1]] * 3, tmp_path, order=data.labels)
     assert again.target.tolist() == [ids[1]] * 3
     place = {".csv": "line 3", ".parquet": "row 1"}[suffix]
-    with pytest.raises(ValueError, match=f"{place}: '77' is none of the {len(names)} labels"):
+    with pytest.raises(ValueError, match=f"{place}: '77' is not one of the {len(names)} labels"):
         in_format(suffix, [values[0], 77, 77], tmp_path, order=data.labels)
 
 
@@ -161,13 +161,13 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ("x,label", "a header and no rows"),
         (
             "0,1,2\n3.0,4.0,1\n",
-            "line 1 holds only numbers: put a line with the columns' names before",
+            "line 1 holds only numbers: put a line of column names before",
         ),
-        ("5.1,3.5,setosa\n4.9,3,setosa\n", "if line 1 is data, put a line with the columns' names"),
+        ("5.1,3.5,setosa\n4.9,3,setosa\n", "if line 1 is data, put a line of column names"),
         ("x;label\n1;a\n", "its columns are separated by semicolons: separate them by commas"),
         ("x\tlabel\n1\ta\n", "its columns are separated by tabs"),
         ("x,y\n1,2\n", "lacks a column 'label' or 'labels'; it has 'x', 'y'"),
-        ("label\na\n", "lacks a column of features"),
+        ("label\na\n", "it has no feature columns"),
         ("x,x,label\n1,2,a\n", "the column 'x' occurs twice"),
         ("x,label\n1,a\n2\n", "line 3: expected 2 columns, as the header has, got 1"),
         ("x,label\n1,a\n2,b,c\n", "line 3: expected 2 columns, as the header has, got 3"),
@@ -175,7 +175,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
             "x,label\n" + "".join(f"{i},a\n" for i in range(20)) + "two,b\n",
             "line 22, column 'x': expected a number, as in most rows, got 'two'",
         ),
-        ("x,label\nnan,a\n,b\n", "a column whose values differ, got none"),
+        ("x,label\nnan,a\n,b\n", "a feature column with different values, got none"),
         (
             "x,label\n1e99,a\n2,b\n",
             r"line 2, column 'x': expected a finite number that fits float32, got '1e99'",
@@ -208,7 +208,7 @@ def test_a_row_without_a_group(tmp_path: Path) -> None:
 
 def test_csv_labels_out_of_range(tmp_path: Path) -> None:
     # Never as positions in the list: a file that counts from 1 would be read wrong in silence.
-    with pytest.raises(ValueError, match=r"line 2: '0' is none of the 2 labels, 'a', 'b'"):
+    with pytest.raises(ValueError, match=r"line 2: '0' is not one of the 2 labels, 'a', 'b'"):
         csv_of(tmp_path, "x,label\n1,0\n1,1\n", order=("a", "b"))
     with pytest.raises(ValueError, match=r"line 2: 'dgo' .* did you mean 'dog'"):
         csv_of(tmp_path, "x,label\n1,dgo\n", order=("cat", "dog"))
@@ -241,7 +241,7 @@ def test_the_index_of_a_frame_is_not_a_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"label": [0], "part": [""]}, "lacks a column of features; it has 'label', 'part'"),
+        ({"label": [0], "part": [""]}, "it has no feature columns, only 'label', 'part'"),
         ({"x0": [1.0]}, "lacks a column 'label' or 'labels'; it has 'x0'"),
         ({"x0": [1.0, np.inf], "label": [0, 1]}, "row 1, column 'x0': expected a finite number"),
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers, words or dates, got lists"),
@@ -302,7 +302,7 @@ def test_only_the_label_column_that_is_asked_for_counts(tmp_path: Path) -> None:
 def test_columns_with_a_name_of_their_own_can_be_features(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a,group,part,label\n1,5,2,x\n2,6,3,y\n4,6,2,y\n")
-    with pytest.warns(UserWarning, match="'part' divides the rows into '2', '3', and is not a fea"):
+    with pytest.warns(UserWarning, match="'part' divides the rows into '2', '3' and is not a fea"):
         found = read(path)
     assert (list(found.X.columns), list(found.parts)) == (["a", "group"], ["2", "3"])
     found = read(path, features=("a", "part", "group"))
@@ -343,10 +343,14 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"1.parquet .* it lacks the column 'a'"):
         read(folder)
     write({"a": [True, False]}, {"a": [3, 4]})
-    with pytest.raises(ValueError, match=r"column 'a' must hold bool.*, as before, got Int64"):
+    with pytest.raises(
+        ValueError, match=r"column 'a' must hold bool.*, as in the first file, got Int64"
+    ):
         read(folder)
     write({"a": [1, 2], "label": [7, 8]}, {"a": [3, 4], "label": ["007", "8"]})
-    with pytest.raises(ValueError, match="column 'label' must hold Int64, as before, got str"):
+    with pytest.raises(
+        ValueError, match="column 'label' must hold Int64, as in the first file, got str"
+    ):
         read(folder)
 
 
@@ -354,7 +358,7 @@ def test_frames_from_python() -> None:
     frame = pd.DataFrame({0: [1.0, 2.0], "label": [0, 1]})
     assert list(read_examples(Table.of(frame)).X.columns) == ["0"]
     twice = pd.DataFrame([[1.0, 2.0]], columns=["x", "x"])
-    with pytest.raises(ValueError, match="X must have columns of different names, got 'x' twice"):
+    with pytest.raises(ValueError, match="X must have unique column names, got 'x' twice"):
         Table.of(twice)
 
 

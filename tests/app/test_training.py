@@ -59,7 +59,7 @@ def test_test_rows_decide_nothing() -> None:
     changed.loc[parts == "test", "a"] = 1e6
     changed.loc[parts == "test", "town"] = "new"
     changed.loc[parts == "test", "b"] = np.nan
-    with pytest.warns(DataWarning, match="column 'town' holds 'new', which training never saw"):
+    with pytest.warns(DataWarning, match="column 'town' holds 'new', unlike the training rows"):
         again = fit_table(Table.of(changed), "ordinal", options=ORDER).model
     own = messy.frame[parts == "train"]
     np.testing.assert_array_equal(first.predict_proba(own), again.predict_proba(own))
@@ -76,7 +76,7 @@ def test_a_share_is_held_out_and_groups_stay_together() -> None:
     assert fitted.model.trained_on is not None
     assert fitted.model.trained_on.rows == len(parts["train"])
     crossed = table(who=groups, part=np.where(np.arange(120) % 2, "train", "test"))
-    with pytest.raises(ValueError, match="groups must not have rows both to train on and held out"):
+    with pytest.raises(ValueError, match="groups must not have both training and held-out rows"):
         fit_table(crossed, "ordinal", options=options)
 
 
@@ -107,8 +107,8 @@ def test_labels_of_every_metric() -> None:
 @pytest.mark.parametrize(
     ("metric", "keywords", "message"),
     [
-        (None, {}, r"X comes without a ground metric: pass metric \(--metric\)"),
-        ("ordinal", {}, "the order of the labels is not known, because X only names them: .*--ord"),
+        (None, {}, r"X has no ground metric of its own: pass metric \(--metric\)"),
+        ("ordinal", {}, "the order of the labels is unknown, because X only names them: .*--ord"),
         ("ordinal", {"options": ORDER, "test": 1.0}, "test must be at least 0 and less than 1"),
         ("ordinal", {"options": ORDER, "params": {"alpha": -1.0}}, "alpha"),
         ("nearly", {}, "metric must be ordinal, discrete, or a file"),
@@ -122,11 +122,11 @@ def test_what_does_not_fit_together(metric: Any, keywords: Any, message: str) ->
 def test_parts_without_one_to_train_on() -> None:
     with pytest.raises(ValueError, match="data with parts must have a part named train, got test"):
         fit_table(table(part="test"), "ordinal", options=ORDER)
-    with pytest.warns(DataWarning, match="parts that are not used: later"):
+    with pytest.warns(DataWarning, match="unused parts: later"):
         fit_table(table(part=["train", "later"] * 60), "ordinal", options=ORDER)
     part = np.where(np.arange(120) % 4, "train", "test")
     lonely = frame().assign(part=part, label=["late", *([1] * 119)])
-    with pytest.raises(ValueError, match="y must have every class in the rows to train on, got"):
+    with pytest.raises(ValueError, match="y must have every class in the training rows, got"):
         fit_table(Table.of(lonely), "discrete")
 
 
@@ -178,14 +178,14 @@ def test_other_data(keywords: dict[str, Any], data: Path) -> None:
     assert (judging.part, len(judging.examples)) == (None, 40)
     assert judging.overlap is not None
     assert judging.overlap.seen == 0
-    with pytest.raises(ValueError, match=r"part must be one of the data's \(none\), got 'test'"):
+    with pytest.raises(ValueError, match=r"part must be a part of the data \(none\), got 'test'"):
         judge(model, str(other), part="test")
     frame(40, seed=1).replace("good", "superb").to_csv(other, index=False)
-    with pytest.raises(ValueError, match="'superb' is none of the 4 labels"):
+    with pytest.raises(ValueError, match="'superb' is not one of the 4 labels"):
         judge(model, str(other))
     if not keywords:
         return
-    with pytest.raises(ValueError, match="no part 'test' or 'validation' that was held out: give"):
+    with pytest.raises(ValueError, match="no held-out part 'test' or 'validation': pass"):
         judge(model)
 
 
@@ -208,5 +208,7 @@ def test_columns_that_training_left_out_are_not_missed(data: Path) -> None:
 def test_a_model_of_a_comparison_says_that_nothing_was_held_out(data: Path) -> None:
     _, model = trained(data, "m")
     model.origin["made_by"] = "compare"
-    with pytest.raises(ValueError, match=r"was fitted to all its rows: say what to judge it on"):
+    with pytest.raises(
+        ValueError, match=r"was fitted to all its rows: pass other data to score it on"
+    ):
         judge(model)

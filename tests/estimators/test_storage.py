@@ -97,7 +97,7 @@ def test_another_class_and_other_files_are_refused(saved: Path, tmp_path: Path) 
     ):
         wl.WassersteinMeasureRegressor.load(saved)
     save_file({}, tmp_path / "empty")
-    refuse(tmp_path / "empty", "it was changed or cut short")
+    refuse(tmp_path / "empty", "it was changed or truncated")
     METRIC.save(tmp_path / "metric.npz")
     refuse(tmp_path / "metric.npz", "is not a saved")
     with pytest.raises(FileNotFoundError, match="nowhere"):

@@ -1,1 +1,1 @@
-"""The application around the library: tables, `compare`, models on disk, reports, commands."""
+"""The application built on the library: tables, `compare`, saved models, reports and commands."""

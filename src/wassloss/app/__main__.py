@@ -1,4 +1,4 @@
-"""`python -m wassloss.app`, for where the command is not on the path."""
+"""`python -m wassloss.app`, for when the command is not on the path."""
 
 from wassloss.app.cli import main
 

@@ -1,4 +1,4 @@
-"""What may be replaced: files that wassloss wrote, which begin as its files do."""
+"""Recognise files that wassloss wrote by their first bytes, so that only those are replaced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-_HEAD = 2**12  # bytes by which our files are known
+_HEAD = 2**12  # bytes read to recognise a file
 
 
 def check_replaceable(
@@ -15,18 +15,18 @@ def check_replaceable(
 ) -> None:
     """Refuse to replace a file that wassloss did not write.
 
-    An empty file, a device or a pipe holds nothing that could be.
+    Empty files, devices and pipes are accepted, because they hold nothing that could be lost.
     """
     place = Path(path)
     if place.is_file() and place.stat().st_size and not is_ours(place):
         raise ValueError(
-            f"{path} would be replaced, but is not {what} written by wassloss: move it away, or "
-            "choose another name"
+            f"{path} exists and is not {what} written by wassloss: move it away, or choose "
+            "another name"
         )
 
 
 def begins(pattern: bytes) -> Callable[[Path], bool]:
-    """Whether a file begins as ours of this kind do, for `check_replaceable`."""
+    """Return a function that tells whether a file begins with this pattern."""
 
     def is_ours(path: Path) -> bool:
         with open(path, "rb") as file:
@@ -36,4 +36,4 @@ def begins(pattern: bytes) -> Callable[[Path], bool]:
 
 
 is_model = begins(rb'.{8}\{"__metadata__":\{"wassloss":')
-is_exported = begins(rb"\x08.\x12\x08wassloss")  # the version of ONNX, then who made it
+is_exported = begins(rb"\x08.\x12\x08wassloss")  # ONNX's version, then the producer's name

@@ -1,4 +1,4 @@
-"""How the application speaks of files and columns: warnings, and errors in one line."""
+"""Warnings and one-line errors about files and columns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 _WRONG = (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError)
-_CUT_SHORT = (EOFError, zlib.error)  # of compressed files
+_CUT_SHORT = (EOFError, zlib.error)  # raised for truncated compressed files
 _OURS = os.path.dirname(__file__)
 
 
 class DataWarning(UserWarning):
-    """Data are read in a way that their owner should know about."""
+    """Warning about how data were read."""
 
 
 def warn(message: str) -> None:
-    """Warn the owner of data, at the line that called the application."""
+    """Issue a `DataWarning` at the line that called the application."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1
@@ -29,7 +29,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[None]:
-    """Turn errors about the contents of a file into one line that names the file."""
+    """Turn errors about the content of a file into one line that names the file."""
     try:
         yield
     except (*_WRONG, *_CUT_SHORT) as error:
@@ -40,7 +40,7 @@ def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[N
 
 
 def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuse a table that lacks columns; the error names them."""
+    """Refuse a table without all `wanted` columns."""
     known = set(found)
     missing = [name for name in wanted if name not in known]
     if missing:
@@ -50,7 +50,7 @@ def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
 
 
 def columns(names: Sequence[str]) -> str:
-    """Names of columns in a message: ``the columns 'age', 'height'``."""
+    """Column names for a message: ``the columns 'age', 'height'``."""
     return f"the column{'' if len(names) == 1 else 's'} {shown(names, 10)}"
 
 
@@ -61,6 +61,6 @@ def shown(names: Sequence[object], most: int = 6) -> str:
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse an argument that is none of the choices."""
+    """Refuse an argument that is not one of the choices."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

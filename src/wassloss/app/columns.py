@@ -1,7 +1,7 @@
-"""One column at a time: what kind it is, and its values as numbers, dates or words.
+"""The kind of a column, and its values as numbers, dates or words.
 
-Text is read as people write it: words that all spell numbers are numbers, words that are all ISO
-dates are dates, and `GAPS` stand for what is missing.
+A text column is numeric if all its words are numbers, and holds dates if all are ISO dates. `GAPS`
+are the words for missing values.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Kind = Literal["number", "date", "text"]
 GAPS = ("", "-", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None")
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _LARGEST = float(np.finfo(np.float32).max)
-_NUMBERS = 10  # different words, most of them numbers: the others are mistakes
+_NUMBERS = 10  # with more distinct words, most of them numbers, the others are mistakes
 _ISO_DATE, _OTHER_DATE = r"\d{4}-\d\d-\d\d", r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}$"
 
 
 def refuse(values: pd.Series[Any], bad: NDArray[np.bool_], expected: str, place: Place) -> None:
-    """Raise an error about the first value that is bad, if any is."""
+    """Raise an error about the first bad value, if there is one."""
     if bad.any():
         at = int(np.argmax(bad))
         value = values.iloc[at]
@@ -41,7 +41,7 @@ def refuse(values: pd.Series[Any], bad: NDArray[np.bool_], expected: str, place:
 
 
 def without_gaps(values: pd.Series[Any], gaps: tuple[str, ...] = GAPS) -> pd.Series[Any]:
-    """The values with plain dtypes: text without outer blanks, and missing where a gap stands."""
+    """The values with plain dtypes, text stripped, and gaps marked as missing."""
     import pandas as pd
 
     if isinstance(values.dtype, pd.CategoricalDtype):
@@ -61,7 +61,7 @@ def without_gaps(values: pd.Series[Any], gaps: tuple[str, ...] = GAPS) -> pd.Ser
 
 
 def is_text(values: pd.Series[Any]) -> bool:
-    """Whether these are words, perhaps among other simple values."""
+    """Whether these are words, possibly mixed with other scalars."""
     import pandas as pd
 
     kind = pd.api.types.infer_dtype(values, skipna=True) if values.dtype == object else ""
@@ -79,7 +79,7 @@ def is_list(values: pd.Series[Any]) -> bool:
 
 
 def kind_of(values: pd.Series[Any], place: Place) -> Kind:
-    """The kind of a column, without gaps, that holds some value."""
+    """The kind of a column that has at least one value."""
     import pandas as pd
 
     if isinstance(values.dtype, pd.CategoricalDtype):
@@ -109,8 +109,8 @@ def kind_of(values: pd.Series[Any], place: Place) -> Kind:
         return "date"
     if words.str.match(_OTHER_DATE).all():
         warn(
-            f"column {values.name!r} is taken as text: write its dates as 2024-12-31 to have "
-            "them read as dates"
+            f"column {values.name!r} is read as text: to have its dates read as dates, write them "
+            "as 2024-12-31"
         )
     different = words.nunique()
     if different > _NUMBERS and words[odd].nunique() < different / 2:
@@ -119,7 +119,7 @@ def kind_of(values: pd.Series[Any], place: Place) -> Kind:
 
 
 def numbers(values: pd.Series[Any], place: Place) -> NDArray[np.float64]:
-    """Numbers, booleans, durations in seconds, or words that spell numbers; NaN for gaps."""
+    """Numbers, booleans, durations in seconds, or numbers written as words; NaN for gaps."""
     import pandas as pd
 
     cleaned = without_gaps(values)
@@ -139,7 +139,7 @@ def numbers(values: pd.Series[Any], place: Place) -> NDArray[np.float64]:
 
 
 def dates(values: pd.Series[Any], place: Place) -> pd.Series[Any]:
-    """Times without a zone, those with one in UTC; missing where a gap stands."""
+    """Times without a zone, converted to UTC if they had one; gaps are missing."""
     cleaned = without_gaps(values)
     found = _dates(cleaned)
     refuse(values, (found.isna() & cleaned.notna()).to_numpy(), "a date such as 2024-12-31", place)
@@ -147,7 +147,7 @@ def dates(values: pd.Series[Any], place: Place) -> pd.Series[Any]:
 
 
 def words(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Values of any simple kind as text; 2 for 2.0; missing where a gap stands."""
+    """Values of any simple kind as text, with 2 for 2.0; gaps are missing."""
     cleaned = without_gaps(values)
     if is_text(cleaned):
         return cleaned.astype("string")
@@ -156,7 +156,7 @@ def words(values: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _spelled(words: pd.Series[Any]) -> NDArray[np.float64]:
-    """The numbers that words spell; NaN for other words."""
+    """Words parsed as numbers; NaN for other words."""
     import pandas as pd
 
     found: NDArray[np.float64] = pd.to_numeric(words.astype(object), errors="coerce").to_numpy(

@@ -1,7 +1,7 @@
-"""CSV files as frames of text: every row has as many words as the header, or the error says where.
+"""CSV files as data frames of text, whose errors name the line.
 
-Python's own ``csv`` parses in its strict mode and counts lines: faster parsers fill or cut rows of
-other lengths in silence, and read on to the end of the file after a lost quote.
+Rows must be as long as the header. Python's ``csv`` parses in strict mode: faster parsers silently
+pad or truncate rows of other lengths, and swallow the rest of the file after an unclosed quote.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from wassloss.app.labels import number
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROWS = 50_000  # held as Python strings at once
+_ROWS = 50_000  # rows held as Python strings at once
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read all columns as text, without the blanks around it."""
+    """Read all columns as text, without leading and trailing whitespace."""
     import pandas as pd
 
     rows = rows_of(path)
@@ -40,12 +40,12 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def line_of(path: str | os.PathLike[str], row: int) -> str:
-    """Where a row is in its file."""
+    """The line of a row in its file."""
     return f"line {next(islice(rows_of(path), row + 1, None))[0]}"
 
 
 def rows_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with their line numbers; errors say which line is wrong."""
+    """Yield the line number and the cells of each row that is not empty."""
     width = 0
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
@@ -65,7 +65,7 @@ def rows_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header(rows: Iterator[tuple[int, list[str]]]) -> list[str]:
-    """The names of the columns, in the first row."""
+    """The column names in the first row."""
     _, words = next(rows, (1, []))
     names = [word.strip() for word in words]
     if not names:
@@ -74,7 +74,7 @@ def _header(rows: Iterator[tuple[int, list[str]]]) -> list[str]:
         if len(names) == 1 and mark in names[0]:
             raise ValueError(f"its columns are separated by {called}: separate them by commas")
     if None not in [number(name) for name in names]:
-        raise ValueError("line 1 holds only numbers: put a line with the columns' names before it")
+        raise ValueError("line 1 holds only numbers: put a line of column names before it")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"line 1: the column {twice!r} occurs twice")

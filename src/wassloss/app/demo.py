@@ -1,7 +1,7 @@
-"""Cross-entropy against the Wasserstein loss on WordNet's definitions, with nothing tuned.
+"""Compare cross-entropy with the Wasserstein loss on WordNet's definitions, without tuning.
 
-It trains a network: the eighty linear fits of :func:`wassloss.compare` to thousands of words
-and 339 classes would take many minutes; this takes one.
+One small network per loss and seed takes about a minute in all. :func:`wassloss.compare` would need
+eighty linear fits to thousands of words and 339 classes, which take many minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wassloss.estimators import WassersteinClassifier
 CE, W = "cross-entropy", "Wasserstein"
 _WORD = "[a-z]+"
 _TEST, _TRAIN = 10_000, 3000  # definitions
-_SHORT = 60  # characters of a definition that is shown
+_SHORT = 60  # most characters of a definition shown as a mistake
 _TITLES = {
     "accuracy": "accuracy",
     "mean_distance": "mean distance",
@@ -35,14 +35,14 @@ _TITLES = {
 def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> tuple[Report, Path]:
     """Train a network with both losses and several seeds, and compare them on unseen definitions.
 
-    Each seed draws its own training definitions, initial weights and order of examples; everything
-    but the loss is the same for both.
+    Each seed draws its own training definitions, initial weights and order of examples. Only the
+    loss differs between the two networks of a seed.
 
     Returns:
-        The report, and the page that shows it.
+        The report, and the path of its page.
     """
     page = out / "report.html"
-    check_page(page)  # before the minute that it takes
+    check_page(page)  # fail before training, not after it
     data = load_definitions()
     texts, classes = np.array(data.data), data.target.numpy()
     logits: dict[str, list[Tensor]] = {CE: [], W: []}
@@ -52,7 +52,7 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
     for seed in range(seeds):
         rows = np.random.default_rng(seed).permutation(rest)[:train]
         words = TfidfVectorizer(token_pattern=_WORD, min_df=2, use_idf=False, norm="l1")
-        X = words.fit_transform(texts[rows])  # the share of each word in a text
+        X = words.fit_transform(texts[rows])  # share of each word in a text
         for name, weight in ((CE, 0.0), (W, 1.0)):
             say(f"{name}: training a network, {seed + 1} of {seeds}")
             network = WassersteinClassifier(
@@ -81,15 +81,15 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
         titles=_TITLES,
         warnings=["A quick run, to see that it works: these are not results."] if quick else [],
         notes=[
-            f"{train} definitions of nouns to learn from and {len(test)} others to judge by, in "
-            f"{data.metric.size} classes of WordNet. The distance of two classes is how far up "
-            "their lowest common ancestor is. A grave mistake has next to nothing in common with "
-            "the truth.",
-            "The same network (a hidden layer of 128 over the words of a definition), optimiser, "
-            f"learning rate and {seeds} {'seed' if seeds == 1 else 'seeds'} for both. The loss "
-            "has its defaults.",
-            "Mistakes are of the first seed: the five pairs that differ most, either way round, "
-            "where both losses are wrong and the definition is short.",
+            f"Both losses train on {train} definitions of nouns and are scored on {len(test)} "
+            f"others, in {data.metric.size} classes of WordNet. The distance between two classes "
+            "is the height of their lowest common ancestor. A grave mistake has almost nothing in "
+            "common with the truth.",
+            "Both use the same network (one hidden layer of 128 units on word frequencies), "
+            f"optimiser, learning rate and {seeds} {'seed' if seeds == 1 else 'seeds'}. The "
+            "Wasserstein loss has its default parameters.",
+            "The mistakes shown are those of the first seed on short definitions that both losses "
+            "get wrong: in each direction, the five with the largest difference in distance.",
         ],
         unit="definition",
     )

@@ -1,9 +1,8 @@
-"""From the columns of a frame to features, as skrub and scikit-learn make them.
+"""Encode the columns of a data frame as features, with skrub and scikit-learn.
 
-What becomes of a column is decided on the rows to train on, kept with the model, and done again to
-the rows that it predicts. Numbers stay as they are, with the median for a gap and a feature that
-says so. Dates, categories and texts of many levels go through skrub's ``TableVectorizer``; skrub is
-imported only for them.
+The encoder is fitted to the training rows and saved with the model. Numbers stay as they are; a
+missing one becomes the median, with a missing-value indicator. Dates, categories and free text go
+through skrub's ``TableVectorizer``, which is imported only for them.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from wassloss.app.tables import Place, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-_RARE = 0.01  # of the rows: levels of fewer become one …
-_RARE_ROWS, _RARE_SHARE = 10, 0.05  # … and of fewer than so many rows, or this share of a few
-_LEVELS = 40  # of a category; a column with more is text
-_PIECES, _WIDTH = 1024, 30  # n-grams of all texts that count, and features of a text
-_COUNTED = 10  # rows, numbered one by one
+_RARE = 0.01  # levels are merged if they have less than this share of the rows …
+_RARE_ROWS, _RARE_SHARE = 10, 0.05  # … or fewer rows than this, or than this share of a small table
+_LEVELS = 40  # levels from which a category becomes free text
+_PIECES, _WIDTH = 1024, 30  # n-grams in the vocabulary, features of a text column
+_COUNTED = 10  # rows from which consecutive numbers look like row numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """How to make features of a table's columns.
+    """Encoder of a table's columns as features.
 
     Attributes:
         numbers, dates, texts: the columns of each kind.
-        ignored: others that are not features, and are not missed.
-        strict: whether nothing may be missing.
-        medians: of the numbers.
-        gaps: which numbers may be missing, and have a feature that says so.
-        others: skrub's pipeline for dates and texts, or None without any.
+        ignored: known columns that are not features.
+        strict: whether missing values are refused.
+        medians: the medians of the numeric columns.
+        gaps: which numeric columns may be missing, and have a missing-value indicator.
+        others: skrub's pipeline for dates and texts, or None if there are none.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"height": [1.0, None, 3.0, 8.0], "age": [4, 5, 6, 9]})
@@ -74,13 +73,13 @@ class Encoder:
         strict: bool = False,
         ignored: Sequence[str] = (),
     ) -> Encoder:
-        """Decide what becomes of each column by some of the rows, by default by all.
+        """Fit an encoder to some rows of a table, by default to all.
 
         Args:
-            table: whose columns are all features.
-            rows: the rows to train on.
-            strict: refuse gaps.
-            ignored: columns of similar tables that are not features.
+            table: a table whose columns are all features.
+            rows: the training rows.
+            strict: whether to refuse missing values.
+            ignored: columns to ignore in other tables without a warning.
         """
         with named_errors(table.source):
             return cls._fitted(table, rows, strict, tuple(ignored))
@@ -96,10 +95,10 @@ class Encoder:
             else:
                 useless.append(name)
         if useless:
-            why = "one value in all rows to train on, or only texts of very few rows"
+            why = "one value in all training rows, or only texts of very few rows"
             warn(f"leaving out {listed(useless)}: {why}")
         if not any(found.values()):
-            raise ValueError("it must have a column whose values differ, got none")
+            raise ValueError("it must have a feature column with different values, got none")
         numbers, dates, texts = map(tuple, found.values())
         self = cls(numbers, dates, texts, (*ignored, *useless), strict)
         values = self._numbers(own, table.place)
@@ -113,13 +112,13 @@ class Encoder:
 
     @classmethod
     def of_numbers(cls, table: Table, names: Sequence[str] | None, count: int) -> Encoder:
-        """Features as they are: columns of these names or, without names, those of the table."""
+        """An encoder that passes numbers through: columns by name, or by position without names."""
         if names is None:
             others = ("label", "labels", "weights", "part")
             names = [name for name in table.frame.columns if name not in others]
             if len(names) != count:
                 raise ValueError(f"{table.source} must have {count} columns, got {len(names)}")
-            warn("columns go by position, as the model was trained on ones without names")
+            warn("columns are matched by position, because the model has no column names")
         names = tuple(map(str, names))
         return cls(names, (), (), (), True, np.zeros(len(names)), np.zeros(len(names), bool))
 
@@ -136,10 +135,10 @@ class Encoder:
         return [*self.numbers, *missing, *more]
 
     def transform(self, table: Table) -> pd.DataFrame:
-        """Features `(rows, features)`; columns are found by name, in any order.
+        """Features `(rows, features)`; columns are matched by name, in any order.
 
         Raises:
-            ValueError: columns are missing, or hold what is no value of their kind.
+            ValueError: a column is missing, or holds a value of another kind.
         """
         with named_errors(table.source):
             return self._transformed(table)
@@ -159,7 +158,7 @@ class Encoder:
         return pd.DataFrame(np.hstack(parts), columns=self.feature_names)
 
     def _filled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers without gaps, by an imputer fitted to what was learned from the rows."""
+        """Fill gaps with the medians, and append the missing-value indicators."""
         if not self.numbers:
             return values
         rows = np.stack([self.medians, np.where(self.gaps, np.nan, self.medians)])
@@ -176,7 +175,7 @@ class Encoder:
         return found
 
     def _others(self, frame: pd.DataFrame, place: Place) -> pd.DataFrame:
-        """Dates, and texts as categories, whose words skrub does not take for anything else."""
+        """Dates, and texts as categories, so that skrub does not parse their words."""
         import pandas as pd
 
         made = {name: columns.dates(frame[name], place) for name in self.dates}
@@ -187,7 +186,7 @@ class Encoder:
         return pd.DataFrame(made)
 
     def _warn_of_unseen(self, frame: pd.DataFrame) -> None:
-        """Warn of levels that training never saw, if rare levels are not kept as one."""
+        """Warn about unseen levels, in columns that have no merged rare level to stand for them."""
         made = self.others.named_steps["tablevectorizer"].transformers_
         for name in self.texts:
             one_hot = made[name]
@@ -198,13 +197,13 @@ class Encoder:
                 if unseen or gaps:
                     what = f"holds {shown(unseen, 5)}" if unseen else "has gaps"
                     warn(
-                        f"column {name!r} {what}, which training never saw: its features are all 0 "
+                        f"column {name!r} {what}, unlike the training rows: its features are all 0 "
                         "there"
                     )
 
 
 def _decided(values: pd.Series[Any], place: Place, strict: bool) -> columns.Kind | None:
-    """The kind of a column; None where it says nothing."""
+    """The kind of a column, or None if it carries no information."""
     cleaned = columns.without_gaps(values) if not columns.is_list(values) else values
     missing = cleaned.isna().to_numpy()
     if strict:
@@ -220,24 +219,21 @@ def _decided(values: pd.Series[Any], place: Place, strict: bool) -> columns.Kind
     if kind == "number" and not missing.any() and len(values) >= _COUNTED:
         steps = np.diff(columns.numbers(values, place))
         if np.array_equal(steps, np.diff(values.index.to_numpy())):
-            warn(
-                f"column {values.name!r} looks like row numbers: drop it if it says nothing about "
-                "a row"
-            )
+            warn(f"column {values.name!r} looks like row numbers: drop it if it is not a feature")
     return kind
 
 
 def _rare(rows: int) -> int:
-    """How many rows a level must have to be kept by itself."""
+    """The number of rows below which a level is rare."""
     return max(1, int(np.ceil(max(_RARE * rows, min(_RARE_ROWS, _RARE_SHARE * rows)))))
 
 
 def _refuse_gaps(values: pd.Series[Any], missing: NDArray[np.bool_], place: Place) -> None:
-    columns.refuse(values, missing, "a value, as nothing may be missing (missing='error')", place)
+    columns.refuse(values, missing, "a value (missing='error')", place)
 
 
 def _pipeline(frame: pd.DataFrame, texts: Sequence[str]) -> Any:
-    """Skrub's vectoriser, always with the same outcome and of bounded width and size."""
+    """Skrub's vectoriser, made deterministic and bounded in width and file size."""
     try:
         from skrub import StringEncoder, TableVectorizer
     except ImportError as error:
@@ -264,7 +260,7 @@ def _pipeline(frame: pd.DataFrame, texts: Sequence[str]) -> Any:
 
 
 def _n_grams(frame: pd.DataFrame) -> list[str] | None:
-    """The most frequent n-grams of all texts, so that a vocabulary does not fill the file."""
+    """The most frequent n-grams of all texts, which bound the vocabulary in the file."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     if frame.empty:

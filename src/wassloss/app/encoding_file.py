@@ -1,7 +1,7 @@
-"""An encoder in a file: JSON, and skrub's pipeline in skops's format, from a closed list of types.
+"""An encoder as JSON, and skrub's pipeline in skops's format, restricted to a list of types.
 
-Nothing is unpickled. skops itself trusts every estimator of scikit-learn; here a file may hold only
-the types below, which are those that `Encoder` makes. They are looked for before skops sees them.
+Nothing is unpickled. skops trusts every estimator of scikit-learn; here a file may hold only the
+types below, which are those that `Encoder` creates. They are checked before skops loads the file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from wassloss.app.encoding import Encoder
 
-_MOST = 2**26  # bytes of a pipeline when it is unpacked
-_PROTOCOL = 2  # of skops; earlier ones name functions in other places
+_MOST = 2**26  # bytes of an uncompressed pipeline
+_PROTOCOL = 2  # of skops; earlier protocols store the names of functions elsewhere
 _NODES = {
     *("DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "NdArrayNode"),
     *("ObjectNode", "SliceNode", "TupleNode", "TypeNode", "CachedNode"),
@@ -58,7 +58,7 @@ _SKRUB = {
 
 
 def to_json(encoder: Encoder) -> dict[str, Any]:
-    """All of an encoder but skrub's pipeline."""
+    """An encoder's fields as JSON, except skrub's pipeline."""
     return {
         **{name: list(getattr(encoder, name)) for name in ("numbers", "dates", "texts", "ignored")},
         "strict": encoder.strict,
@@ -69,9 +69,9 @@ def to_json(encoder: Encoder) -> dict[str, Any]:
 
 
 def pack(pipeline: Any) -> bytes:
-    """Skrub's pipeline as the content of a file."""
+    """Skrub's pipeline as bytes in skops's format."""
     found: bytes = _import_skops().dumps(pipeline, compression=zipfile.ZIP_DEFLATED)
-    _check(found, {})  # so that nothing is written that could not be read
+    _check(found, {})  # what is written must be readable
     return found
 
 
@@ -99,26 +99,28 @@ def _pipeline(content: bytes, made_by: dict[str, str]) -> Any:
         _check(content, made_by)
         return skops.loads(content, trusted=sorted(_TYPES | _SKRUB))
     except RecursionError:
-        raise ValueError("its encoder is nested too deep") from None
+        raise ValueError("its encoder is nested too deeply") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(f"its encoder is damaged: {error}") from error
 
 
 def _check(content: bytes, made_by: dict[str, str]) -> None:
-    """Refuse what a few bytes make enormous, and types that are not listed."""
+    """Refuse decompression bombs, and types that are not listed."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         if sum(member.file_size for member in archive.infolist()) > _MOST:
-            raise ValueError(f"its encoder must have at most {_MOST} bytes when it is unpacked")
+            raise ValueError(f"its encoder must have at most {_MOST} bytes uncompressed")
         schema = json.loads(archive.read("schema.json"))
     if schema["protocol"] < _PROTOCOL:
-        raise ValueError(f"its encoder is of skops's protocol {schema['protocol']}")
+        raise ValueError(
+            f"its encoder must have skops protocol {_PROTOCOL} or later, got {schema['protocol']}"
+        )
     unknown = sorted(_names(schema) - _TYPES - _SKRUB)
     if unknown:
         raise ValueError(_unknown(unknown, made_by))
 
 
 def _names(node: Any) -> set[str]:
-    """The types, functions and kinds of nodes in a schema of skops that may not be trusted."""
+    """The types, functions and unlisted node kinds in a skops schema."""
     found: set[str] = set()
     waiting = [node]
     while waiting:
@@ -150,7 +152,7 @@ def _versions() -> dict[str, str]:
 def _import_skops() -> Any:
     try:
         import skops.io
-        import skrub  # noqa: F401 - whose types a file holds
+        import skrub  # noqa: F401 - defines types in the file
     except ImportError as error:
         raise ImportError(
             'models of columns with text or dates need skops and skrub: pip install "wassloss[app]"'

@@ -1,6 +1,6 @@
-"""Scores of a model, example by example, and the rows to judge it by.
+"""Per-example scores of a model, and the choice of rows to score it on.
 
-With a score for each example, models can be compared on the same ones.
+Scores are per example so that models can be compared on the same examples.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from wassloss.app.splitting import divided
 from wassloss.app.tables import Table, read_table
 from wassloss.ground import GroundMetric
 
-_ROWS, _ENTRIES = 4096, 2**24  # examples, and (examples, labels), that are scored at once
+_ROWS, _ENTRIES = 4096, 2**24  # most examples, and most examples times labels, scored at once
 
 
 @dataclass(frozen=True)
 class ExampleScores:
-    """Scores of each example.
+    """Per-example scores.
 
     Attributes:
-        kind: of the target, as :func:`wassloss.app.score_kinds.kind_of` calls it.
-        count: of the examples.
-        values: scores by name, `(examples,)`, or `()` for those that are not means; NaN if an
-            example has none.
+        kind: the kind of target, from :func:`wassloss.app.score_kinds.kind_of`.
+        count: the number of examples.
+        values: scores by name, `(examples,)`, with NaN where undefined; or `()` for scores that
+            are not means over examples.
     """
 
     kind: str
@@ -41,17 +41,17 @@ class ExampleScores:
     values: dict[str, NDArray[np.float64]]
 
     def mean(self, name: str) -> float:
-        """The mean over the examples that have the score; NaN if none has it."""
+        """The mean over the examples where the score is defined; NaN if there are none."""
         known = self._known(name)
         return float(known.mean()) if len(known) else float("nan")
 
     def standard_error(self, name: str) -> float:
-        """The standard error of the mean, for independent examples; NaN if it is not a mean."""
+        """The standard error of the mean of independent examples; NaN if it is not a mean."""
         known = self._known(name)
         return float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Means and their standard errors, or None."""
+        """Means and standard errors, with None for NaN."""
 
         def numbers(of: Any) -> dict[str, float | None]:
             return {name: None if np.isnan(v := of(name)) else v for name in self.values}
@@ -74,7 +74,7 @@ def evaluate(model: TableModel, examples: Examples) -> ExampleScores:
 
 @torch.no_grad()
 def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
-    """All scores for targets of their kind, some examples at a time, to bound the memory."""
+    """All scores for this kind of target, computed in chunks to bound memory."""
     kind, values = kind_of(target, metric), {}
     many = max(1, min(_ROWS, _ENTRIES // metric.size))
     pieces = torch.arange(len(logits)).split(many)
@@ -88,9 +88,9 @@ def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> Example
 
 
 class Judging(NamedTuple):
-    """What a model is judged by: examples, of which part, of which table.
+    """The examples to score a model on, with their part and the table they come from.
 
-    `overlap` counts those that the model was trained on; it is None if the model does not know.
+    `overlap` counts those that the model was trained on; None if it has no fingerprints.
     """
 
     examples: Examples
@@ -105,13 +105,14 @@ def judge(
     part: str | None = None,
     label_column: str | None = None,
 ) -> Judging:
-    """Read what to judge a model by, with labels in its order.
+    """Read the examples to score a model on, with labels in its order.
 
     Args:
-        model: from a file.
-        source: a table; by default the model's own, of which only what was held out counts.
-        part: by default what was held out, or None, all examples, for other data without parts.
-        label_column: of a table, if it is not that of the model's own.
+        model: a model loaded from a file.
+        source: a table; by default the held-out rows of the model's own table.
+        part: the part to use; by default the held-out part, or all examples of another table that
+            has no parts.
+        label_column: the column of the labels; by default that of the model's own table.
 
     Raises:
         ValueError: the table lacks columns, has labels that the model does not know, or changed
@@ -120,7 +121,7 @@ def judge(
     trained = model.origin if model.origin.get("made_by") == "train" else None
     if source is None and trained is None:
         raise ValueError(
-            f"{_where(model)} was fitted to all its rows: say what to judge it on (DATA)"
+            f"{_where(model)} was fitted to all its rows: pass other data to score it on (DATA)"
         )
     path = str(trained["data"] if source is None and trained else source)
     examples = _examples(model, read_table(path), label_column)
@@ -128,8 +129,8 @@ def judge(
         held = _held_out(model, examples)
         if held is None and source is None:
             raise ValueError(
-                f"{path} has changed since {_where(model)} was trained on it, so what was held out "
-                "is no longer known: say what to judge it on (DATA)"
+                f"{path} has changed since {_where(model)} was trained on it, so the held-out rows "
+                "are no longer known: pass the data to score it on (DATA)"
             )
         examples = replace(examples, parts=held or examples.parts)
     if part is None and (examples.parts or source is None):
@@ -137,13 +138,13 @@ def judge(
     if part is not None:
         if part not in examples.parts:
             known = ", ".join(examples.parts) or "none"
-            raise ValueError(f"part must be one of the data's ({known}), got {part!r}")
+            raise ValueError(f"part must be a part of the data ({known}), got {part!r}")
         examples = examples.take(examples.parts[part])
     return Judging(examples, part, path, model.overlap(examples.table))
 
 
 def _held_out(model: TableModel, examples: Examples) -> dict[str, NDArray[np.int64]] | None:
-    """The parts of a model's own table; None if it is not as it was when it was trained on."""
+    """The parts of a model's own table; None if the table has changed since training."""
     parts = divided(examples, model.origin["test"], model.origin["seed"])
     rows = parts.get("train", np.arange(len(examples)))
     known, seen = model.trained_on, model.overlap(examples.take(rows).table)
@@ -160,7 +161,7 @@ def _usual_part(examples: Examples) -> str:
     named = ", ".join(examples.parts)
     others = f"name another ({named}) with --part, " if named else ""
     raise ValueError(
-        f"the data have no part 'test' or 'validation' that was held out: {others}give other DATA, "
+        f"the data have no held-out part 'test' or 'validation': {others}pass other DATA, "
         "or hold some out with `wassloss train --test 0.2`"
     )
 
@@ -170,7 +171,7 @@ def _where(model: TableModel) -> str:
 
 
 def judge_on_same(model: TableModel, other: Judging) -> Judging:
-    """Read the rows that another model is judged by for this one, which may take other columns."""
+    """Read the rows on which another model is scored, with the columns that this model takes."""
     examples = _examples(model, read_table(other.source))
     rows = np.flatnonzero(np.isin(examples.rows, other.examples.rows))
     if len(rows) != len(other.examples):
@@ -180,7 +181,7 @@ def judge_on_same(model: TableModel, other: Judging) -> Judging:
 
 
 def _examples(model: TableModel, table: Table, label_column: str | None = None) -> Examples:
-    """The examples of a table as a model reads it, with labels in its order."""
+    """The examples of a table with a model's columns, and labels in its order."""
     origin, names = model.origin, set(table.frame.columns)
     given = ReadOptions(**_tuples(origin.get("options", {})))
     label = origin.get("label_column")

@@ -1,6 +1,6 @@
-"""Which columns of a table hold what, and the labels, parts and groups in them.
+"""The features, labels, parts and groups in the columns of a table.
 
-docs/data.md says which columns there are. Features stay a frame, which an encoder reads.
+docs/data.md describes the columns. Features stay a data frame for an encoder to transform.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _USUAL = {"class", "target", "y", "outcome", "category", "species", "grade", "ra
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What the user says of a table's columns.
+    """How to read a table's columns.
 
     Attributes:
         label_column: the column of the labels, by default ``label`` or ``labels``.
         features: the columns to learn from, by default all others.
         drop: columns to leave out.
-        group: a column whose equal rows stay together when some are held out.
+        group: a column of groups; rows of one group are held out together.
         order: all labels in their order, by default those that occur.
-        missing: ``"impute"``, or ``"error"`` to refuse gaps.
+        missing: ``"impute"`` to fill missing values, or ``"error"`` to refuse them.
     """
 
     label_column: str | None = None
@@ -60,12 +60,13 @@ class Examples:
     """Features and labels of the rows of a table that have a label.
 
     Attributes:
-        table: the columns of features; the frame's index holds the numbers of the rows.
+        table: the feature columns; the frame's index holds the row numbers of the original table.
         labels: the names of all labels, in their order.
-        ids: the label of each example, as a place in `labels`; None if there may be several.
-        weights: of several labels per example, `(examples, labels)`; None if there is one.
-        parts: rows of each part, such as ``"train"`` and ``"test"``, as positions.
-        groups: a number for each group of rows that stay together, or None.
+        ids: the label of each example as an index into `labels`; None if examples have several.
+        weights: label weights `(examples, labels)` if examples have several labels, else None.
+        parts: the positions of the examples in each part, such as ``"train"`` and ``"test"``.
+        groups: the group number of each example, or None.
+        label_column: the column of the labels.
         ignored: columns that are not features.
     """
 
@@ -83,23 +84,23 @@ class Examples:
 
     @property
     def X(self) -> pd.DataFrame:  # noqa: N802 - as scikit-learn calls it
-        """The columns of features."""
+        """The feature columns."""
         return self.table.frame
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The numbers of the rows in their table."""
+        """The row numbers in the original table."""
         found: NDArray[np.int64] = self.X.index.to_numpy()
         return found
 
     @property
     def classes(self) -> NDArray[Any]:
-        """All labels in order, as numbers if all of them are."""
+        """All labels in their order, as numbers if all of them are numbers."""
         return classes_of(self.labels)
 
     @property
     def y(self) -> Any:
-        """Classes `(examples,)`, or weights, as scikit-learn's estimators take them."""
+        """Classes `(examples,)` or label weights, as scikit-learn estimators take them."""
         return self.weights if self.ids is None else self.classes[self.ids]
 
     @property
@@ -110,7 +111,7 @@ class Examples:
         return _sparse_target(self.weights)
 
     def take(self, rows: NDArray[np.int64]) -> Examples:
-        """Select examples by their positions, without parts."""
+        """Select examples by position; the selection has no parts."""
         return replace(
             self,
             table=replace(self.table, frame=self.X.iloc[rows]),
@@ -122,7 +123,7 @@ class Examples:
 
 
 def classes_of(labels: Sequence[str]) -> NDArray[Any]:
-    """Labels as numbers if all of them are, and differ as such."""
+    """Labels as numbers if all of them are distinct numbers, else as strings."""
     values = numbers(labels)
     distinct = values is not None and len(set(values)) == len(values)
     return np.array(values if distinct else labels)
@@ -133,15 +134,16 @@ def read_examples(
 ) -> Examples:
     """Find features, labels, parts and groups in a table.
 
-    Rows without a label are left out with a warning.
+    Rows without a label are dropped with a warning.
 
     Args:
         table: from :func:`~wassloss.app.tables.read_table`.
-        options: what the user says of its columns.
+        options: how to read its columns.
         known: columns that a model takes as features, whatever their names.
 
     Raises:
-        ValueError: one line that names the table, the row, the column and what is wrong.
+        ValueError: a column is missing or holds a bad value; the message names table, row and
+            column.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [4, 7, 9], "label": ["low", "high", "low"]})
@@ -166,7 +168,7 @@ def _read(table: Table, options: ReadOptions, known: Sequence[str]) -> Examples:
     others = [label, part, weights, group, *options.drop]
     features = [name for name in chosen or names if name not in others]
     if not features:
-        raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
+        raise ValueError(f"it has no feature columns, only {shown(names, 10)}")
     frame = frame.loc[_labelled(frame[label], options, table.place)]
     own = replace(table, frame=frame[features])
     ids, masses, labels = _targets(
@@ -197,16 +199,16 @@ def _label_column(names: Sequence[str], options: ReadOptions, known: Sequence[st
         return found
     usual = [name for name in names if name.lower() in _USUAL]
     likely = get_close_matches(usable[0], names, 1) or usual or list(names[-1:])
-    hint = f"say which one has the labels with label_column (--label-column {likely[0]}?)"
+    hint = f"name the column of the labels with label_column (--label-column {likely[0]}?)"
     if any(number(name) is not None for name in names):
-        hint = "if line 1 is data, put a line with the columns' names before it"
+        hint = "if line 1 is data, put a line of column names before it"
     raise ValueError(
         f"it lacks a column {' or '.join(map(repr, usable))}; it has {shown(names, 10)}; {hint}"
     )
 
 
 def _labelled(values: pd.Series[Any], options: ReadOptions, place: Place) -> NDArray[np.bool_]:
-    """Which rows have a label; a warning counts the others."""
+    """Mark the rows that have a label, and warn about the others."""
     every = np.ones(len(values), bool)
     if columns.is_list(values):
         return every
@@ -215,15 +217,15 @@ def _labelled(values: pd.Series[Any], options: ReadOptions, place: Place) -> NDA
     if not missing.any():
         return every
     if options.missing == "error":
-        expected = "a label, as nothing may be missing (missing='error')"
+        expected = "a label (missing='error')"
         columns.refuse(values, missing, expected, place)
     if missing.all():
         raise ValueError(f"column {values.name!r} must hold labels, got none")
     said = sorted({str(word).strip() for word in values[missing].dropna()} - {""})
-    named = f" ({shown(said)}, which would be labels if they were listed in order)" if said else ""
+    named = f" ({shown(said)}; list them in order if they are labels)" if said else ""
     warn(
         f"{int(missing.sum())} of {len(missing)} rows have no label{named}: they are left out, and "
-        "the others keep their numbers"
+        "the others keep their row numbers"
     )
     return ~missing
 
@@ -234,7 +236,7 @@ def _targets(
     names: Sequence[str] | None,
     place: Place,
 ) -> tuple[NDArray[np.int64] | None, sparse.csr_array | None, tuple[str, ...]]:
-    """The label of each row, or weights of several, and the names of all labels."""
+    """The label id of each row or the weights of several labels, and the names of all labels."""
     if values.name != "labels" and not columns.is_list(values):
         ids, labels = _label_ids(values, names, place)
         return ids, None, labels
@@ -261,7 +263,7 @@ def _targets(
 
 
 def _flat(values: pd.Series[Any], place: Place) -> tuple[NDArray[np.int64], pd.Series[Any]]:
-    """How many values each list has, and all of them one after another; text holds ``a;b``."""
+    """The length of each list, and all values concatenated; text is split at semicolons."""
     if columns.is_text(values):
         words = columns.without_gaps(values, ("",))
         values = words.astype(object).map(lambda word: word.split(_SEPARATOR), na_action="ignore")
@@ -275,7 +277,7 @@ def _flat(values: pd.Series[Any], place: Place) -> tuple[NDArray[np.int64], pd.S
 def _label_ids(
     values: pd.Series[Any], names: Sequence[str] | None, place: Place
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The ids of labels given by value, as words or numbers, and the names of all labels."""
+    """The ids of labels given as words or numbers, and the names of all labels."""
     import pandas as pd
 
     cleaned = columns.without_gaps(values, ("",))
@@ -292,7 +294,7 @@ def _label_ids(
 
 
 def parts_of(values: pd.Series[Any]) -> dict[str, NDArray[np.int64]]:
-    """The positions of the rows of each part; the three known names are found in any case."""
+    """The positions of each part's rows; `PARTS` are matched case-insensitively."""
     parts: dict[str, list[int]] = {}
     for row, name in enumerate(columns.without_gaps(values, ("",)).tolist()):
         if isinstance(name, str):
@@ -300,8 +302,8 @@ def parts_of(values: pd.Series[Any]) -> dict[str, NDArray[np.int64]]:
             parts.setdefault(name.lower() if known else name, []).append(row)
     if parts and not set(parts) & set(PARTS):
         warn(
-            f"the column 'part' divides the rows into {shown(list(parts))}, and is not a feature: "
-            "if it should be one, rename it, or list it among the features"
+            f"the column 'part' divides the rows into {shown(list(parts))} and is not a feature: "
+            "to make it one, rename it or list it among the features"
         )
     return {name: np.array(rows) for name, rows in parts.items()}
 

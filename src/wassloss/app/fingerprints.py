@@ -1,12 +1,11 @@
-"""Which rows a model was trained on, as one number per row, so that it is not judged by them.
+"""Fingerprints of training rows, so that a model is not scored on rows it was trained on.
 
-A row's fingerprint is the first 64 bits of the BLAKE2b hash of its features, as they were read for
-the model, in single precision; its label does not matter. They are kept with the model, sorted and
-each once: 8 bytes per row, from which no row can be read, though a known row can be recognised.
+A row's fingerprint is a 64-bit BLAKE2b hash of its encoded features in single precision; its label
+does not matter. The model stores the distinct fingerprints, sorted: 8 bytes per row, from which no
+row can be recovered, though a known row can be recognised.
 
-Rows may equal one another by chance where features take few values. How often is seen among the
-training rows themselves, of which some have a twin: only an overlap that is more than that says
-that rows were used twice.
+Rows may be equal by chance if features take few values. How often this happens is estimated from
+duplicates among the training rows: only a larger overlap means that rows were used twice.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-_BY_CHANCE = 1e-3  # probability of an overlap that is still taken for chance
+_BY_CHANCE = 1e-3  # p-value above which an overlap is attributed to chance
 
 
 @dataclass(frozen=True, eq=False)
 class Fingerprints:
-    """Those of the rows that a model was trained on.
+    """Fingerprints of the rows that a model was trained on.
 
     Attributes:
-        values: sorted, each once.
-        rows: how many rows there were.
-        twins: how many of them had an equal one among the others.
+        values: the distinct fingerprints, sorted.
+        rows: the number of training rows.
+        twins: the number of training rows that equal another one.
 
     >>> known = Fingerprints.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]))
     >>> print(known.overlap(np.array([[3.0, 4.0], [0.0, 0.0]])))
@@ -43,19 +42,19 @@ class Fingerprints:
 
     @classmethod
     def of(cls, features: Any) -> Fingerprints:
-        """Those of features `(rows, features)`, dense or a SciPy matrix."""
+        """Compute the fingerprints of features `(rows, features)`, dense or `scipy.sparse`."""
         values, counts = np.unique(_hashes(features), return_counts=True)
         return cls(values, int(counts.sum()), int(counts[counts > 1].sum()))
 
     def overlap(self, features: Any) -> Overlap:
-        """How many of other rows are among them."""
+        """Count the rows of other features that are among the training rows."""
         seen = np.isin(_hashes(features), self.values)
         return Overlap(int(seen.sum()), len(seen), self)
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many of some rows a model was trained on, or on rows that equal them."""
+    """The number of rows that equal a training row."""
 
     seen: int
     rows: int
@@ -76,7 +75,7 @@ class Overlap:
 
 
 def _hashes(features: Any) -> NDArray[np.uint64]:
-    """One number per row; the same on every machine."""
+    """One hash per row; the same on every machine."""
     if sparse.issparse(features):
         listed = sparse.csr_array(features, copy=True)
         listed.sum_duplicates()

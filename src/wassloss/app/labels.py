@@ -1,4 +1,4 @@
-"""Labels in files: the values that occur, and their places in a list.
+"""Labels in files, and their ids.
 
 A label is the value in the file. If all values are numbers, they are compared and sorted as
 numbers, so 10 comes after 9 and 1.0 is 1; otherwise they are names, sorted as text.
@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wassloss.app._messages import shown
+
 _WHOLE = re.compile(r"([+-]?\d{1,300})(?:\.0*)?", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_WRITTEN_OUT = 1e16  # whole numbers from here on are written as 1e+16
+_WRITTEN_OUT = 1e16  # from here on, Python writes whole floats as 1e+16
 _CODE = re.compile(r"[+-]?0\d")  # as a number, 007 would lose its zeros
 
 
 def number(word: str) -> int | float | None:
-    """The number that a word spells, exact if whole; None for names, and for codes such as 007.
+    """Parse a number, exact if whole; None for names and for codes such as 007.
 
     >>> [number(word) for word in ("1.0", "+2", "0.50", "1e3", "007", "nan", "low")]
     [1, 2, 0.5, 1000, None, None, None]
@@ -38,13 +40,13 @@ def number(word: str) -> int | float | None:
 
 
 def numbers(words: Sequence[str]) -> list[int | float] | None:
-    """The words as numbers, or None if one of them is not a number."""
+    """Parse all words as numbers; None if one of them is not a number."""
     found = [number(word) for word in words]
     return None if None in found else found  # type: ignore[return-value]
 
 
 def plain(label: Any) -> Any:
-    """A label as files have it: 2 for 2.0."""
+    """A label as it is written in files: 2 for 2.0."""
     whole = isinstance(label, float) and label.is_integer() and abs(label) < _WRITTEN_OUT
     return int(label) if whole else label
 
@@ -54,16 +56,16 @@ def read_labels(
     names: Sequence[str] | None = None,
     where: Callable[[int], str] | None = None,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Number words by a list of labels or, without one, by the values that occur.
+    """Turn words into label ids, given a list of labels or else the values that occur.
 
-    Words are found in a list by name, or as the number that a name spells. Numbers are never
-    positions in the list: a file that counts from 1 would be read wrongly.
+    Words match labels as text, or else as numbers. Numbers are never positions in the list, because
+    a file that counts from 1 would be read wrongly.
 
     Returns:
         The ids, and the names of all labels in their order.
 
     Raises:
-        ValueError: a word is not in the list; ``where`` says its place in the file.
+        ValueError: a word is not in the list; ``where`` describes its place in the file.
 
     >>> read_labels(["10", "9.0", "10"])
     (array([1, 0, 1]), ('9', '10'))
@@ -80,18 +82,12 @@ def read_labels(
         at = "" if where is None else f"{where(words.index(unknown))}: "
         near = difflib.get_close_matches(unknown, names)
         hint = f"; did you mean {near[0]!r}?" if near else f", {shown(names)}"
-        raise ValueError(f"{at}{unknown!r} is none of the {len(names)} labels{hint}")
+        raise ValueError(f"{at}{unknown!r} is not one of the {len(names)} labels{hint}")
     return np.array([place[word] for word in words], dtype=np.int64), tuple(names)
 
 
-def shown(names: Sequence[object], most: int = 6) -> str:
-    """The first few names, quoted."""
-    quoted = [repr(str(name)) for name in names[:most]]
-    return ", ".join([*quoted, "…"] if len(names) > most else quoted)
-
-
 def places_of(words: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The place of each word among the names, by text or else by number; -1 if it has none."""
+    """The index of each word among the names, by text or else by number; -1 if it has none."""
     place = {name: i for i, name in enumerate(names)}
     by_number: dict[int | float | None, int] = {}
     for i, name in enumerate(names):

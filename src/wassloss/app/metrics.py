@@ -1,11 +1,11 @@
-"""Ground metrics from what people write: a word, a saved file, or a CSV file.
+"""Ground metrics from a word, a saved file or a CSV file.
 
-A CSV file holds one of three things, which its header tells:
+The header of a CSV file decides how it is read:
 
 =========================  =======================================================================
-``name,parent[,length]``   a taxonomy: a line for each node, whose parent is empty for a root
-``path``                   a taxonomy: a line for each label, such as ``animal/dog/husky``
-names of labels            distances: a line for each label, which may begin with its name
+``name,parent[,length]``   a taxonomy with one line per node; the parent of a root is empty
+``path``                   a taxonomy with one line per label, such as ``animal/dog/husky``
+names of labels            distances with one line per label, which may begin with its name
 =========================  =======================================================================
 """
 
@@ -32,12 +32,13 @@ def read_metric(
     r"""Read a ground metric.
 
     Args:
-        given: ``"ordinal"`` or ``"discrete"``, which the labels make by themselves; a file, as
-            above or from :meth:`GroundMetric.save`; or a ground metric.
-        order: which labels of a CSV file, in which order; by default all, or a taxonomy's leaves.
+        given: ``"ordinal"`` or ``"discrete"``, returned unchanged; a CSV file as above; a file
+            written by :meth:`GroundMetric.save`; or a ground metric.
+        order: the labels to take from a CSV file, in their order; by default all labels, or the
+            leaves of a taxonomy.
 
     Raises:
-        ValueError: one line that names the file and what is wrong with it.
+        ValueError: the file cannot be read as a ground metric.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +69,10 @@ def read_metric(
 
 
 def _tree(header: list[str], rows: _Rows, labels: Sequence[str] | None) -> Tree:
-    """Parents need no line of their own, and several roots share one above them."""
+    """A taxonomy of nodes and parents; several roots get a common parent.
+
+    A parent without a line of its own is a root.
+    """
     parent_of: dict[str, str] = {}
     length_of: dict[str, float] = {}
     for line, row in rows:
@@ -91,7 +95,7 @@ def _tree(header: list[str], rows: _Rows, labels: Sequence[str] | None) -> Tree:
 
 
 def _paths(rows: _Rows, labels: Sequence[str] | None) -> Tree:
-    """Labels are called by the last name of their path."""
+    """A taxonomy of paths, each of which ends in the name of its label."""
     paths = {}
     for line, (word,) in rows:
         path = tuple(name.strip() for name in word.split("/"))
@@ -105,13 +109,13 @@ def _paths(rows: _Rows, labels: Sequence[str] | None) -> Tree:
 
 
 def _distances(names: list[str], rows: _Rows, labels: Sequence[str] | None) -> Matrix:
-    if names[0] == "":  # lines begin with a name
+    if names[0] == "":  # each line begins with the name of its label
         names = names[1:]
         if [row[0] for _, row in rows] != names[: len(rows)]:
-            raise ValueError("lines must follow the order of the columns")
+            raise ValueError("its lines must be in the order of the columns")
         rows = [(line, row[1:]) for line, row in rows]
     if len(rows) != len(names):
-        raise ValueError(f"it must have a line for each of {len(names)} labels, got {len(rows)}")
+        raise ValueError(f"it must have one line per label ({len(names)}), got {len(rows)}")
     table = np.array([[_float(word, line) for word in row] for line, row in rows])
     chosen = names if labels is None else list(labels)
     places = _places(names, chosen)
@@ -119,10 +123,10 @@ def _distances(names: list[str], rows: _Rows, labels: Sequence[str] | None) -> M
 
 
 def _read(path: Path) -> tuple[list[str], _Rows]:
-    """The header, and the rows below it with their line numbers."""
+    """The header, and the other rows with their line numbers."""
     read = [(line, [word.strip() for word in row]) for line, row in rows_of(path)]
     if len(read) < 2:
-        raise ValueError(f"it must have a header and lines, got {len(read)} lines")
+        raise ValueError(f"it must have a header and other lines, got {len(read)} lines in all")
     (_, header), *rows = read
     return header, rows
 

@@ -1,13 +1,12 @@
-"""The fitted model of the application: what becomes of a table's columns, and the classifier.
+"""The fitted model of the application: a classifier and the encoder of a table's columns.
 
-It is one file, written completely or not at all, which carries a SHA-256 sum and is never
-unpickled:
+A model is one file, written atomically with a SHA-256 checksum and loaded without pickle:
 
 ==========================  ======================================================================
 ``classifier``              the classifier's own file, as bytes
 ``encoder``                 skrub's pipeline in skops's format, if a column needs one
-``rows``                    fingerprints of the rows that it was trained on
-the file's metadata         what becomes of the other columns and where the model is from, as JSON
+``rows``                    fingerprints of the training rows
+the file's metadata         the rest of the encoder and the model's origin, as JSON
 ==========================  ======================================================================
 """
 
@@ -44,17 +43,17 @@ _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, IndexError, Overflo
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A classifier, and how the columns of a table become its features.
+    """A classifier and the encoder that turns a table's columns into its features.
 
-    Features `X` are a data frame with the columns that it was trained on, in any order; or an
-    array, if it was trained on one.
+    Features `X` are a data frame with the training columns in any order, or an array if the
+    classifier was trained on one.
 
     Attributes:
-        classifier: fitted.
-        encoder: makes features of columns; None for arrays.
-        trained_on: fingerprints of the rows that it was trained on, if they are known.
-        origin: where it is from, as JSON holds it.
-        path: the file that it was read from.
+        classifier: the fitted classifier.
+        encoder: turns columns into features; None for arrays.
+        trained_on: fingerprints of the training rows, if known.
+        origin: how the model was made, in JSON types.
+        path: the file that it was loaded from.
     """
 
     classifier: WassersteinClassifier
@@ -65,7 +64,7 @@ class TableModel:
 
     @property
     def metric_(self) -> GroundMetric:
-        """The ground metric, with the power of its costs."""
+        """The ground metric, including the exponent of its costs."""
         found: GroundMetric = self.classifier.metric_
         return found
 
@@ -82,39 +81,39 @@ class TableModel:
 
     @property
     def name(self) -> str:
-        """What to call it: its file, or the folder of a comparison's."""
+        """The name to show: that of the file, or of the folder if a comparison wrote it."""
         if self.path is None:
             return "model"
         return self.path.resolve().parent.name if self.path.name == NAME else self.path.stem
 
     def features(self, X: Any) -> Any:
-        """What the classifier takes, given a frame, a table or an array."""
+        """The classifier's features of a frame, a table or an array."""
         if not (isinstance(X, Table) or is_frame(X)):
             return X if self.encoder is None else self._named(X)
         from wassloss.app.encoding import Encoder
 
         table = X if isinstance(X, Table) else Table.of(X)
         encoder = self.encoder
-        if encoder is None:  # an estimator that was fitted to numbers alone
+        if encoder is None:  # an estimator saved by itself
             names = getattr(self.classifier, "feature_names_in_", None)
             encoder = Encoder.of_numbers(table, names, self.classifier.n_features_in_)
         found = encoder.transform(table)
         return found if hasattr(self.classifier, "feature_names_in_") else found.to_numpy()
 
     def _named(self, X: Any) -> Any:
-        """Numbers in the order of the columns that the model was trained on, with their names."""
+        """Features of an array whose columns are in the training order."""
         import pandas as pd
 
         columns, array = cast("Encoder", self.encoder).columns, np.asarray(X)
         if array.ndim != 2 or array.shape[1] != len(columns) or array.dtype.kind not in "fiub":
             raise ValueError(
-                f"X must be a data frame with {listed(columns)}, or an array of as many numbers, "
-                f"got {array.dtype} of shape {array.shape}"
+                f"X must be a data frame with {listed(columns)}, or a numeric array of shape "
+                f"(rows, {len(columns)}), got {array.dtype} of shape {array.shape}"
             )
         return self.features(pd.DataFrame(array, columns=list(columns)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """One class per row, by the decision rule of the classifier."""
+        """One class per row, by the classifier's decision rule."""
         found: NDArray[Any] = self.classifier.predict(self.features(X))
         return found
 
@@ -124,7 +123,7 @@ class TableModel:
         return found
 
     def predict_top(self, X: Any, k: int) -> NDArray[Any]:
-        """`k` classes per row, best first, `(rows, k)`."""
+        """The `k` best classes per row, best first, `(rows, k)`."""
         found: NDArray[Any] = self.classifier.predict_top(self.features(X), k)
         return found
 
@@ -137,20 +136,20 @@ class TableModel:
         return log_probabilities(self.classifier, self.features(X))
 
     def overlap(self, X: Any) -> Overlap | None:
-        """How many of these rows it was trained on; None if it does not know."""
+        """Count the rows that the model was trained on; None if it has no fingerprints."""
         return None if self.trained_on is None else self.trained_on.overlap(self.features(X))
 
     def with_decision(self, decision: str) -> TableModel:
-        """The same model with another rule for its answer: ``"probable"`` or ``"least_cost"``."""
+        """The same model with another decision rule: ``"probable"`` or ``"least_cost"``."""
         other = copy.copy(self.classifier)
         other.decision = decision
         return replace(self, classifier=other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `load` reads.
+        """Write the model to one file that `load` reads.
 
         Raises:
-            ValueError: a file that wassloss did not write would be replaced.
+            ValueError: the path is a file that wassloss did not write.
         """
         check_replaceable(path, "a model", is_model)
         inner = io.BytesIO()
@@ -173,21 +172,21 @@ Model = TableModel | WassersteinClassifier | WassersteinMeasureRegressor
 
 
 def load(path: str | os.PathLike[str], device: str = "cpu") -> Model:
-    """Load what ``wassloss train``, ``wassloss compare`` or the ``save`` of an estimator wrote.
+    """Load a model written by ``wassloss train``, ``wassloss compare`` or an estimator's ``save``.
 
-    Nothing is unpickled, and damaged files are refused.
+    Nothing is unpickled, and damaged files raise an error.
 
     Args:
-        path: a file, or a folder of ``wassloss compare``.
+        path: a file, or the output folder of ``wassloss compare``.
         device: where to predict.
 
     Returns:
-        The estimator; or a :class:`TableModel`, which predicts for data frames with the columns of
-        its table, in any order.
+        The estimator; or a :class:`TableModel`, which predicts from data frames with the training
+        columns in any order.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, or something else.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged or is not a model.
 
     >>> import tempfile, wassloss as wl
     >>> from sklearn.datasets import load_iris
@@ -214,11 +213,11 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> Model:
 
 
 def load_model(path: str | os.PathLike[str]) -> TableModel:
-    """Load a model for a command; an estimator's own file becomes one without an encoder.
+    """Load a classifier as a `TableModel`, without an encoder if an estimator was saved.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, or holds no classifier.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged or holds no classifier.
     """
     found = load(path)
     if isinstance(found, WassersteinMeasureRegressor):
@@ -240,7 +239,7 @@ def in_metric_order(classifier: WassersteinClassifier) -> NDArray[Any]:
 
 
 def log_probabilities(classifier: WassersteinClassifier, X: Any) -> Tensor:
-    """Logarithms of a classifier's probabilities, in the order of its metric's labels."""
+    """A classifier's log-probabilities, in the order of its metric's labels."""
     place = {label: i for i, label in enumerate(classifier.classes_.tolist())}
     order = [place[label] for label in in_metric_order(classifier).tolist()]
     return torch.from_numpy(classifier.predict_log_proba(X)[:, order])
@@ -262,7 +261,7 @@ def _unpacked(
     inner = io.BytesIO(tensors["classifier"].numpy().tobytes())
     classifier = WassersteinClassifier.load(inner, device)
     if encoder is not None and len(encoder.feature_names) != classifier.n_features_in_:
-        raise ValueError("its encoder and its classifier do not fit together")
+        raise ValueError("its encoder and classifier do not match")
     return TableModel(classifier, encoder, known, dict(about["origin"]), path)
 
 

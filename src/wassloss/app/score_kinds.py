@@ -1,4 +1,4 @@
-"""Which scores of a model are shown for which kind of target."""
+"""The scores to show for each kind of target."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import Tensor
 from wassloss import SparseTarget, scores
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 
-# Distributions may have any totals: runs predict shares, and scores divide by the totals.
+# A distribution may have any total mass: models predict shares, and scores divide by the total.
 ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
-_GRAVE = 0.9  # share of the largest distance from which a mistake is grave
-_SAMPLE = 512  # labels sampled to find the largest distance
+_GRAVE = 0.9  # share of the largest distance at which a mistake is grave
+_SAMPLE = 512  # labels sampled to estimate the largest distance
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Shown:
     """A score that is shown.
 
     Attributes:
-        meaning: in a few words.
+        meaning: a description in a few words.
         score: a function of `wassloss.scores`.
-        kinds: of targets for which it is shown.
-        options: keywords of the score.
+        kinds: the kinds of target for which it is shown.
+        options: keyword arguments of the score.
         more_is_better: whether larger values are better.
-        graded: whether it says nothing new where all mistakes are equally bad.
+        graded: whether it is redundant if all mistakes are equally bad.
     """
 
     meaning: str
@@ -45,7 +45,7 @@ class Shown:
         return "reduction" not in signature(self.score).parameters
 
     def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """The score of each example, or one number if `pooled`."""
+        """The per-example scores, or one number if `pooled`."""
         taken = signature(self.score).parameters
         predictions = logits.softmax(1) if "probabilities" in taken else logits
         own: dict[str, Any] = {"metric": metric} if "metric" in taken else {}
@@ -138,7 +138,7 @@ SCORES = {
 
 
 def kind_of(target: Any, metric: GroundMetric) -> str:
-    """The kind of a target, in any form that losses take.
+    """The kind of a target, which may have any form that losses take.
 
     >>> kind_of(torch.tensor([0, 2]), Ordinal(3)), kind_of(torch.tensor([0, 2]), Discrete(3))
     ('ordered', 'one label')
@@ -146,12 +146,12 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
     if isinstance(target, Tensor) and target.dim() == 1:
         return ORDERED if isinstance(metric, Ordinal) and _in_order(metric) else ONE
     weights = target.weights if isinstance(target, SparseTarget) else target.to_dense()
-    most = weights.max(1, keepdim=True).values  # an indicator may be divided by its sum
+    most = weights.max(1, keepdim=True).values  # indicators may be normalised
     return TAGS if ((weights == 0) | (weights == most)).all() else DISTRIBUTION
 
 
 def _in_order(metric: Ordinal) -> bool:
-    """Whether labels are numbered in the order of their positions, as scores in steps require."""
+    """Whether ids follow the positions on the line, as scores that count steps require."""
     gaps = metric.positions.diff()
     return bool((gaps >= 0).all() or (gaps <= 0).all())
 

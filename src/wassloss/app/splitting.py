@@ -1,4 +1,4 @@
-"""Rows to train on, and rows to judge by."""
+"""Splits into training and held-out rows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 if TYPE_CHECKING:
     from wassloss.app.examples import Examples
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # training rows, held-out rows
 
 
 def held_out(
     y: NDArray[Any] | None, rows: int, share: float, groups: NDArray[Any] | None, seed: int
 ) -> Fold:
-    """Rows to train on and a share of them to hold out, with as many of each class as can be.
+    """Hold out a share of the rows, stratified by class if possible.
 
-    Rows of a group stay together; `y` is None where examples have several labels. Rows of a class
-    that would only be held out are trained on: how else should the class be known?
+    Rows of a group stay together. `y` is None if examples have several labels. Rows of a class that
+    would only be held out are moved to the training rows, so that the model knows every class.
     """
     every = np.arange(rows)
     try:
@@ -46,34 +46,34 @@ def held_out(
 
 
 def check_apart(groups: NDArray[Any], train: NDArray[np.int64], held: NDArray[np.int64]) -> None:
-    """Refuse a group with rows to train on and rows held out."""
+    """Refuse a group with both training and held-out rows."""
     both = np.intersect1d(groups[train], groups[held])
     if len(both):
         rows = [int(some[groups[some] == both[0]][0]) for some in (train, held)]
         raise ValueError(
-            "groups must not have rows both to train on and held out, but rows "
-            f"{rows[0]} and {rows[1]} are of one group"
+            "groups must not have both training and held-out rows, but rows "
+            f"{rows[0]} and {rows[1]} are in one group"
         )
 
 
 def check_known(train: NDArray[Any], held: NDArray[Any]) -> None:
-    """Refuse a class that only rows held out have, where the classes make the metric."""
+    """Refuse a class that only held-out rows have, for a metric built from the classes."""
     unknown = held[~np.isin(held, train)]
     if len(unknown):
         raise ValueError(
-            f"y must have every class in the rows to train on, got {unknown[0].item()!r} only in "
-            "rows held out; pass classes=[...] (--order), or hold out other rows"
+            f"y must have every class in the training rows, got {unknown[0].item()!r} only in "
+            "held-out rows; pass classes=[...] (--order), or hold out other rows"
         )
 
 
 def divided(examples: Examples, share: float, seed: int) -> dict[str, NDArray[np.int64]]:
-    """The parts of examples, with a part ``"test"`` if a share is to be held out."""
+    """The parts of examples, with a part ``"test"`` if `share` is positive."""
     parts = examples.parts
     if parts and "train" not in parts:
         raise ValueError(
             f"data with parts must have a part named train, got {', '.join(parts)}: rename one of "
-            "them, or leave parts out to train on everything; if the column 'part' says something "
-            "else, rename it"
+            "them, or drop the column 'part' to train on all rows; if that column is a feature, "
+            "rename it"
         )
     if "test" in parts and examples.groups is not None:
         others = [rows for name, rows in parts.items() if name != "test"]

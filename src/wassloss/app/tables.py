@@ -1,4 +1,4 @@
-"""Files as tables: CSV and Parquet files, folders of Parquet files, and frames of pandas."""
+"""Tables from CSV files, Parquet files, folders of Parquet files, and data frames."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ROW: Place = "row {}".format
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A frame of pandas, and where it is from.
+    """A pandas data frame and its source.
 
     Attributes:
-        frame: its columns have strings as names; those of a CSV file hold text.
-        source: for messages.
-        place: where a row is, such as ``"line 7"``.
-        metric, group: the ground metric and the column of variants of a built-in table.
+        frame: the columns, named by strings; those of a CSV file hold text.
+        source: the name to show in messages.
+        place: describes the place of a row, such as ``"line 7"``.
+        metric, group: the ground metric and the group column of a built-in table.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -42,14 +42,14 @@ class Table:
 
     @classmethod
     def of(cls, frame: Any, source: str = "X") -> Table:
-        """A data frame of pandas, or of a library that converts to it, such as polars."""
+        """Wrap a data frame of pandas, or of a library that converts to pandas, such as polars."""
         if hasattr(frame, "to_pandas"):
             frame = frame.to_pandas()
         frame = frame.reset_index(drop=True)
         frame.columns = frame.columns.map(str)
         if not frame.columns.is_unique:
             twice = frame.columns[frame.columns.duplicated()][0]
-            raise ValueError(f"{source} must have columns of different names, got {twice!r} twice")
+            raise ValueError(f"{source} must have unique column names, got {twice!r} twice")
         return cls(frame, source)
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Table:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether features are a data frame."""
+    """Whether `X` is a data frame."""
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
 
 
@@ -65,12 +65,12 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     r"""Read a table from a file.
 
     Args:
-        path: a ``.csv`` or ``.parquet`` file; a folder of Parquet files, which are one table; or
-            ``"clipart"``, which is built in.
+        path: a ``.csv`` or ``.parquet`` file; a folder of Parquet files, read as one table; or
+            ``"clipart"``, the built-in drawings.
 
     Raises:
-        ValueError: one line that names the file and what is wrong with it.
-        FileNotFoundError: there is no such file.
+        ValueError: the file cannot be read as a table.
+        FileNotFoundError: the file does not exist.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +86,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     with named_errors(path):
         if not place.is_dir() and place.suffix.lower() not in _SUFFIXES:
             raise ValueError(f"its name must end in one of {', '.join(_SUFFIXES)}")
-        os.stat(path)  # its error for a missing file says more than a reader's
+        os.stat(path)  # a clearer error for a missing file than the reader's
         if place.suffix.lower() == ".csv":
             return Table(read_csv(path), str(path), partial(line_of, path))
         found = Table.of(_read_parquet(place), str(path))
@@ -96,7 +96,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    """A file, or all files of a folder, which must have the same columns of the same kinds."""
+    """Read a file, or all files of a folder, which must have the same columns and kinds."""
     import pandas as pd
 
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
@@ -116,21 +116,21 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _is_index(name: Any) -> bool:
-    return str(name).startswith("__index_level_")  # as pandas names its index in a file
+    return str(name).startswith("__index_level_")  # pandas' name for a saved index
 
 
 def _check_kinds(frame: pd.DataFrame, first: pd.DataFrame) -> None:
-    """Refuse a column that is numbers in one file and something else in another."""
+    """Refuse a column that is numeric in one file and something else in another."""
     for name in first.columns:
         kinds = [part[name].dtype for part in (first, frame) if part[name].notna().any()]
         if len({"number" if kind.kind in "iuf" else kind.kind for kind in kinds}) > 1:
             raise ValueError(
-                f"column {str(name)!r} must hold {kinds[0]}, as before, got {kinds[1]}"
+                f"column {str(name)!r} must hold {kinds[0]}, as in the first file, got {kinds[1]}"
             )
 
 
 def _clipart() -> Table:
-    """The built-in drawings as a table: features, lists of labels, parts and groups."""
+    """The built-in drawings as a table with features, lists of labels, parts and groups."""
     import pandas as pd
 
     from wassloss.datasets import load_clipart

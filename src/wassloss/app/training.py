@@ -1,4 +1,4 @@
-"""From a table to a fitted model, and its scores on the rows that were held out."""
+"""Fit a model to a table, and score it on the held-out rows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Fitted:
     """A model that was fitted to a table.
 
     Attributes:
-        model: fitted to the rows that were not held out.
-        scores: on the parts ``"validation"`` and ``"test"``, if there are any.
-        seconds: that the fit took.
+        model: the model, fitted to the rows that were not held out.
+        scores: its scores on the parts ``"validation"`` and ``"test"``, if there are any.
+        seconds: the duration of the fit.
     """
 
     model: TableModel
@@ -42,7 +42,7 @@ class Fitted:
 
 
 class Task(NamedTuple):
-    """Examples, and the metric and the classes as `WassersteinClassifier` takes them."""
+    """Examples, with the arguments `metric` and `classes` of `WassersteinClassifier`."""
 
     examples: Examples
     metric: GroundMetric | str | None
@@ -62,17 +62,17 @@ def fit_table(
     """Fit `WassersteinClassifier(**params)` to a table.
 
     Args:
-        table: from :func:`~wassloss.app.tables.read_table`, or a frame's `Table.of`.
-        metric: a ground metric, what :func:`~wassloss.app.metrics.read_metric` reads, or None for
-            the one of a built-in table.
-        options: what the user says of the columns.
-        params: of the classifier, except metric, classes, device and random_state.
-        test: share of the examples to hold out, if there is no part ``"test"``.
-        seed: for the split and the model.
+        table: from :func:`~wassloss.app.tables.read_table` or `Table.of`.
+        metric: a ground metric, anything that :func:`~wassloss.app.metrics.read_metric` reads, or
+            None for that of a built-in table.
+        options: how to read the columns.
+        params: parameters of the classifier, except metric, classes, device and random_state.
+        test: the share of examples to hold out, if there is no part ``"test"``.
+        seed: random seed for the split and the model.
         device: where to train.
 
     Raises:
-        ValueError: table, metric and parameters do not fit together.
+        ValueError: an argument is out of range, or table and metric do not match.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"size": range(40), "fur": 20 * ["long", "short"]})
@@ -98,8 +98,8 @@ def fit_table(
     unused = [name for name in examples.parts if name not in PARTS]
     if unused and "train" in examples.parts:
         warn(
-            f"parts that are not used: {', '.join(unused)}; train is trained on, test and "
-            "validation are scored"
+            f"unused parts: {', '.join(unused)}; the model is trained on train, and scored on test "
+            "and validation"
         )
     began = time.monotonic()
     encoder = Encoder.fit(
@@ -131,15 +131,15 @@ def fit_table(
 
 
 def read_task(table: Table, metric: Metric | str, options: ReadOptions) -> Task:
-    """The examples of a table, with labels in the order of the metric, where it has one.
+    """The examples of a table, with labels in the order of the metric if it names them.
 
     Raises:
-        ValueError: the order of the labels is not known, or there is no metric.
+        ValueError: the order of the labels is unknown, or there is no metric.
     """
     ground = table.metric if metric is None else read_metric(metric, options.order)
     if ground is None:
         raise ValueError(
-            f"{table.source} comes without a ground metric: pass metric (--metric), which is "
+            f"{table.source} has no ground metric of its own: pass metric (--metric), which is "
             "ordinal, discrete or a file"
         )
     fixed = None if isinstance(ground, str) else ground
@@ -149,10 +149,10 @@ def read_task(table: Table, metric: Metric | str, options: ReadOptions) -> Task:
     if names is None and not any_order and numbers(examples.labels) is None:
         first = ",".join(examples.labels[:6])
         raise ValueError(
-            f"the order of the labels is not known, because {table.source} only names them: pass "
+            f"the order of the labels is unknown, because {table.source} only names them: pass "
             f"order, such as --order {first}{',…' if len(examples.labels) > 6 else ''}"
         )
-    by_id = fixed is not None and names is None  # numbers are ids of a metric without names
+    by_id = fixed is not None and names is None  # labels are ids of a metric without names
     if by_id and examples.ids is None:
         every = tuple(str(i) for i in range(fixed.size))  # type: ignore[union-attr]
         examples = read_examples(table, replace(options, order=every))
@@ -161,7 +161,7 @@ def read_task(table: Table, metric: Metric | str, options: ReadOptions) -> Task:
 
 
 def check_classes(task: Task, train: NDArray[np.int64], held: NDArray[np.int64]) -> None:
-    """Refuse a class that only rows held out have, where the classes make the metric."""
+    """Refuse a class that only held-out rows have, if the metric is built from the classes."""
     examples = task.examples
     made = task.metric is None or isinstance(task.metric, str)
     if made and examples.ids is not None:

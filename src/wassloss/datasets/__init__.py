@@ -1,7 +1,7 @@
 """Data sets that ship with the package: drawings with tags, and definitions in a taxonomy.
 
-They are shaped as scikit-learn's are: a ``Bunch`` with ``data``, ``target``, ``target_names``,
-``metric`` and ``DESCR``.
+As in scikit-learn, each is a ``Bunch`` with ``data``, ``target``, ``target_names``, ``metric`` and
+``DESCR``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ __all__ = ["load_clipart", "load_definitions"]
 
 _CLIPART = (
     "3159 public-domain drawings of the Open Clip Art Library (Debian openclipart 1:0.18+dfsg-19) "
-    "with the tags people gave them, incomplete as such tags are; EfficientNet-lite0 features "
-    "brought to 256 dimensions; GloVe vectors of the tags. Use its own train and test rows: "
-    "drawings come in variants, and a split of the images at random leaks. "
-    "docs/datasheets/clipart.md says more."
+    "with user-supplied tags, which are incomplete; EfficientNet-lite0 features reduced to 256 "
+    "dimensions by PCA; GloVe vectors of the tags. Use the given train and test rows: drawings "
+    "come in variants, so a random split leaks. See docs/datasheets/clipart.md."
 )
 _DEFINITIONS = (
-    "Definitions of nouns in WordNet 3.0, © 2006 by Princeton University; its licence lies next to "
-    "the file. The classes are the largest subtrees with at most 400 notions, if they have at "
-    "least 60. docs/datasheets/definitions.md says more."
+    "Definitions of nouns in WordNet 3.0, © 2006 by Princeton University; the licence is next to "
+    "the file. The classes are the largest subtrees with at least 60 and at most 400 synsets. See "
+    "docs/datasheets/definitions.md."
 )
 
 
@@ -40,7 +39,7 @@ def load_clipart() -> Bunch:
         A ``Bunch`` with ``data``, floats `(3159, 256)`; ``target``, a
         :class:`~wassloss.SparseTarget` in which the tags of a drawing share a mass of 1;
         ``target_names``; ``metric``, the distance between the tags' word vectors; ``train`` and
-        ``test``, the 2218 rows to train on and the 941 to test; ``groups``, which rows are
+        ``test``, the indices of the 2218 training and the 941 test rows; ``groups``, equal for
         variants of one drawing; and ``DESCR``.
 
     >>> import wassloss as wl
@@ -80,10 +79,10 @@ def load_definitions() -> Bunch:
     text, so a random split is fair.
 
     Returns:
-        A ``Bunch`` with ``data``, the definitions in lower case; ``words``, which words each
-        defines, joined by commas; ``target``, the class of each, `(55897,)`; ``target_names``;
-        ``paths``, the notions from *entity* down to each class; ``metric``, the height of the
-        lowest common ancestor of two classes; and ``DESCR``.
+        A ``Bunch`` with ``data``, the definitions in lower case; ``words``, the defined words,
+        joined by commas; ``target``, the class ids `(55897,)`; ``target_names``; ``paths``, the
+        synsets from *entity* down to each class; ``metric``, the height of the lowest common
+        ancestor of two classes; and ``DESCR``.
 
     >>> import wassloss as wl
     >>> definitions = wl.datasets.load_definitions()

@@ -30,7 +30,7 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     done = ok("compare", wine, *WORDS, "--group", "maker", "--jobs", 1, "--out", out)
     assert "240 rows" in done.stdout
     assert "column 'id' looks like row numbers" in done.stderr
-    assert "rows held out the mean distance is" in done.stdout
+    assert "held-out rows the mean distance is" in done.stdout
     for name in ("cross-entropy", "W + KL", "softened", "ridge"):
         assert name in done.stdout
     lines = done.stdout.splitlines()
@@ -39,12 +39,10 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     assert shown == ["cross-entropy", "W", "softened"] * 2 + ["ridge"]  # no line is wrapped
     assert lines[start - 1].split() == ["mean"]
     assert lines[start].split()[3:5] == ["distance", "NLL"]
-    assert lines[start + 8].startswith(
-        "change: in mean distance, from the first row, 95 % interval"
-    )
+    assert lines[start + 8].startswith("change: of mean distance from the first row, 95 % interval")
     assert max(map(len, lines[start : start + 9])) <= 80
     found = json.loads((out / "comparison.json").read_text())
-    assert "label, as chosen while tuning (" in found["answer"]
+    assert "label, as chosen in tuning (" in found["answer"]
     assert "% (cross-entropy) and" in found["answer"]
     page = (out / "report.html").read_text()
     assert found["answer"] in page
@@ -96,7 +94,7 @@ def test_its_model_is_like_any_other(wine: Path, tmp_path: Path) -> None:
     ok("report", path, "--data", new, "--out", page)
     assert "is WassersteinClassifier(" in page.read_text()
     for command in ("evaluate", "report"):
-        assert "fitted to all its rows: say what to judge it on" in failed(command, path)
+        assert "fitted to all its rows: pass other data to score it on" in failed(command, path)
 
 
 def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
@@ -130,13 +128,13 @@ def test_the_part_to_test_on_is_held_out(tmp_path: Path) -> None:
     data, out = tmp_path / "x.csv", tmp_path / "cmp"
     data.write_text("\n".join(["x,label,part", *rows]))
     ok("compare", data, "--jobs", 1, "--out", out)
-    assert "90 rows to learn from; 30 rows" in (out / "report.html").read_text()
+    assert "90 training rows and 30 held-out rows" in (out / "report.html").read_text()
     data.write_text(data.read_text().replace("train", "engine").replace("test", "wheel"))
     result = wassloss("compare", data, "--out", tmp_path / "other")
     assert result.exit_code == 1
     warned, said = result.stderr.splitlines()
-    assert "divides the rows into 'wheel', 'engine', and is not a feature" in warned
-    assert "if the column 'part' says something else, rename it" in said
+    assert "divides the rows into 'wheel', 'engine' and is not a feature" in warned
+    assert "if that column is a feature, rename it" in said
 
 
 def test_tags_are_for_train(tmp_path: Path) -> None:

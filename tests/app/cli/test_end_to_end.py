@@ -95,7 +95,7 @@ def test_predictions_for_a_folder(metric: Path, tmp_path: Path) -> None:
     chosen = [row["label_1"] for row in csv.DictReader(text.splitlines())]
     assert chosen == [best[row] for row in rows]
     said = failed("predict", model, shards, "--part", "dev")
-    assert "part must be one of the data's (" in said
+    assert "part must be a part of the data (" in said
     (tmp_path / "empty").mkdir()
     assert "a folder without Parquet files" in failed("predict", model, tmp_path / "empty")
     (shards / "part-2.parquet").write_bytes(b"PAR1 and no more")
@@ -219,9 +219,9 @@ def test_features_of_any_precision(precision: str, metric: Path, tmp_path: Path)
 def test_scores_of_training_examples_are_called_that(metric: Path, tmp_path: Path) -> None:
     data, model = saved(tagged(parts=False), tmp_path / "data.parquet"), tmp_path / "m.wassloss"
     ok("train", data, "--metric", metric, "--out", model, *QUICK)
-    assert "that the model was trained on" in ok("evaluate", model, data).stderr
+    assert "are training rows of the model" in ok("evaluate", model, data).stderr
     some = tagged(parts=False).iloc[:50]
     told = ok("evaluate", model, saved(some, tmp_path / "some.parquet"))
-    assert "warning: 50 of 50 rows (100 %) are ones that the model was trained on" in told.stderr
+    assert "warning: 50 of 50 rows (100 %) are training rows of the model" in told.stderr
     other = some.assign(**{name: some[name] + 1 for name in FEATURES})
     assert ok("evaluate", model, saved(other, tmp_path / "other.parquet")).stderr == ""

@@ -38,7 +38,7 @@ def test_train(call: str, when: str, old: bool, tmp_path: Path) -> None:
     if when == "after":
         assert out.read_bytes() == whole.read_bytes()
         wl.load(out)
-        assert "holds a model already" in failed(*train, out)
+        assert "already holds a model" in failed(*train, out)
     else:
         assert (out.read_bytes() if out.exists() else None) == before
     ok(*train, out, "--overwrite")

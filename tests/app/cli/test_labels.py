@@ -80,7 +80,7 @@ def test_a_label_never_seen_is_named_with_its_line(tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("a,b,label\n1,2,15\n1,2,16\n")
     message = failed("evaluate", model, other)
-    assert "other.csv cannot be read as data: line 3: '16' is none of the 3 labels" in message
+    assert "other.csv cannot be read as data: line 3: '16' is not one of the 3 labels" in message
     assert "'15', '20', '40'" in message
     other.write_text("a,b,label\n1,2,15.0\n1,2,4e1\n")  # the same numbers, written otherwise
     ok("evaluate", model, other)
@@ -108,7 +108,7 @@ def test_labels_of_a_run_without_names_are_ids(tmp_path: Path) -> None:
     other.write_text("a,b,label\n1,1,4\n2,0,0\n")
     assert json.loads(ok("evaluate", model, other, "--json").stdout)["examples"] == 2
     other.write_text("a,b,label\n1,1,4\n2,0,5\n")
-    assert "line 3: '5' is none of the 5 labels" in failed("evaluate", model, other)
+    assert "line 3: '5' is not one of the 5 labels" in failed("evaluate", model, other)
 
 
 def test_labels_too_close_to_each_other(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_labels_too_close_to_each_other(tmp_path: Path) -> None:
 
 def test_codes_with_leading_zeros_are_names(tmp_path: Path) -> None:
     data, model = table(tmp_path / "data.csv", ["007", "010", "100"]), tmp_path / "m.wassloss"
-    assert "the order of the labels is not known" in failed(
+    assert "the order of the labels is unknown" in failed(
         "train", data, "--metric", "ordinal", "--out", model, *QUICK
     )
     ok("train", data, "--metric", "discrete", "--out", model, *QUICK)
@@ -160,11 +160,11 @@ def test_labels_find_their_place_in_a_metric(
 @pytest.mark.parametrize(
     ("metric", "labels", "message"),
     [
-        (wl.ground.Discrete(3), [1, 2, 3], "list the class of each label"),
-        (wl.ground.Ordinal([15, 20, 40]), [40, 15], "list the class of each label"),
-        (wl.ground.Ordinal([0, 1, 3, 9]), [0, 1, 3], "label numbers or positions"),
-        (wl.ground.Ordinal(3, labels=list("abc")), [0, 1, 2], "'0' is none of the 3 labels"),
-        (wl.ground.Ordinal(3, labels=["1", "2", "3"]), [0, 1, 2], "'0' is none of the 3 labels"),
+        (wl.ground.Discrete(3), [1, 2, 3], "say which class is which label with classes"),
+        (wl.ground.Ordinal([15, 20, 40]), [40, 15], "say which class is which label with classes"),
+        (wl.ground.Ordinal([0, 1, 3, 9]), [0, 1, 3], "numbers of labels or positions"),
+        (wl.ground.Ordinal(3, labels=list("abc")), [0, 1, 2], "'0' is not one of the 3 labels"),
+        (wl.ground.Ordinal(3, labels=["1", "2", "3"]), [0, 1, 2], "'0' is not one of the 3 labels"),
     ],
     ids=str,
 )

@@ -43,7 +43,7 @@ def test_show(tmp_path: Path) -> None:
     assert "triangle inequality: yes" in text
     assert "  least: 1\n" in text
     assert "  largest: 9\n" in text
-    assert "a distance of 3, the median between two labels, as 1" in text
+    assert "distances in units of 3, the median between two labels" in text
     assert "did you mean" in failed("metric", "show", "clipart", "--near", "boa")
     assert "boat: sailing 0.691" in ok("metric", "show", "clipart", "--near", "boat").stdout
     wl.ground.Ordinal(3).save(tmp_path / "unnamed.npz")

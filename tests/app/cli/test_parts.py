@@ -85,11 +85,11 @@ def test_parts_that_are_not_used_are_named(suffix: str, metric: Path, tmp_path: 
     assert result.exit_code == 0
     (said,) = result.stderr.splitlines()
     assert said == (
-        "warning: parts that are not used: holdout, valid; train is trained on, test and "
-        "validation are scored"
+        "warning: unused parts: holdout, valid; the model is trained on train, "
+        "and scored on test and validation"
     )
     said = failed("evaluate", tmp_path / "m.wassloss")
-    assert "that was held out: name another (train, holdout, valid) with --part" in said
+    assert "or 'validation': name another (train, holdout, valid) with --part" in said
     told = json.loads(ok("evaluate", tmp_path / "m.wassloss", "--part", "holdout", "--json").stdout)
     assert told["examples"] == 40
 
@@ -112,4 +112,4 @@ def test_a_process_says_it_once(metric: Path, tmp_path: Path) -> None:
     started = process(*words, warn="default")
     _, said = started.communicate(timeout=100)
     assert started.returncode == 0, said
-    assert said.count("parts that are not used: valid") == 1
+    assert said.count("unused parts: valid") == 1

@@ -70,7 +70,7 @@ def test_a_report_on_a_part_that_one_run_dropped(tmp_path: Path) -> None:
     for run, part, count in cases:
         told = ok("evaluate", tmp_path / f"{run}.wassloss", data, *part, "--json")
         assert json.loads(told.stdout)["trained_on"] == count
-        assert ("are ones that the model was trained on" in told.stderr) == (count > 0)
+        assert ("are training rows of the model" in told.stderr) == (count > 0)
 
 
 def test_the_model_of_a_comparison(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_model_of_a_comparison(tmp_path: Path) -> None:
     ok("compare", data, "--metric", "ordinal", "--jobs", 1, "--out", out)
     mixed = table(tmp_path / "mixed.csv", [*shuffled(rows)[:30], *noise(10, seed=9)])
     told = ok("evaluate", out / "model.wassloss", mixed)
-    assert "warning: 30 of 40 rows (75 %) are ones that the model was trained on" in told.stderr
+    assert "warning: 30 of 40 rows (75 %) are training rows of the model" in told.stderr
     said = failed("report", out / "model.wassloss", "--data", mixed)
     assert "was trained on 30 of 40 rows (75 %)" in said
     new = table(tmp_path / "new.csv", noise(20, seed=5))
@@ -97,13 +97,11 @@ def test_rows_that_are_equal_by_chance_are_no_reason_to_refuse(tmp_path: Path) -
     )
     ok("train", data, *QUICK, "--test", 0.25, "--out", run)
     told = ok("evaluate", run, "--json")
-    assert "(100 %) equal ones that the model was trained on, no more than chance explains" in (
+    assert "(100 %) equal training rows of the model, no more than expected by chance" in (
         told.stderr
     )
     ok("report", run, "--out", page)
-    assert "50 of 50 rows (100 %) equal ones that run was trained on, no more than" in (
-        page.read_text()
-    )
+    assert "50 of 50 rows (100 %) equal training rows of run, no more than" in (page.read_text())
 
 
 def test_a_model_that_does_not_know_is_judged_all_the_same(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_examples_that_were_drawn_differently_do_not_compare(tmp_path: Path) -> 
             *("--test", 0.2, "--seed", seed, "--out", tmp_path / f"{seed}.wassloss"),
         )
     said = failed("report", tmp_path / "0.wassloss", tmp_path / "1.wassloss")
-    assert "hold out different rows" in said
+    assert "held out different rows" in said
 
 
 def test_in_a_browser(report: Report, tmp_path: Path) -> None:

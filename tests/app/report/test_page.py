@@ -55,11 +55,11 @@ def test_the_frontier_has_the_intervals_of_changes() -> None:
 
 def test_labels_that_are_never_answered_are_named() -> None:
     found = report()
-    assert "never answers" not in render(found)
+    assert "never predicts" not in render(found)
     first = dataclasses.replace(found.models[0], guess=found.models[0].guess % 2)
     page = render(dataclasses.replace(found, models=[first, found.models[1]]))
-    assert "cross-entropy, probable label never answers label 2, label 3." in page
-    assert page.count("never answers") == 1
+    assert "cross-entropy, probable label never predicts label 2, label 3." in page
+    assert page.count("never predicts") == 1
 
 
 def test_neighbours_are_next_to_each_other() -> None:

@@ -1,6 +1,6 @@
-"""The command line; `app.py` puts the commands together.
+"""The command line, assembled in `app.py`.
 
-`wassloss --help` is there at once: commands import torch, pandas and scikit-learn when they run.
+Commands import torch, pandas and scikit-learn only when they run, so that `--help` is instant.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """What the command `wassloss` runs."""
-    # Threads that spin while they wait for each other make small batches slow on a busy machine;
-    # torch reads this when it is imported.
+    """Entry point of the command `wassloss`."""
+    # Busy-waiting threads make small batches slow on a loaded machine. Torch reads this on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with loading():
         try:
@@ -32,7 +31,7 @@ def main() -> None:
         app(prog_name="wassloss")
     finally:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # Everything is done: an interrupt must not print a traceback of the interpreter's end.
+            # Everything is done, so an interrupt during shutdown must not print a traceback.
             with suppress(OSError):
                 sys.stdout.flush()
             signal.signal(signal.SIGINT, leave)

@@ -1,4 +1,4 @@
-"""Ctrl-C while libraries are imported."""
+"""Handle Ctrl-C while libraries are imported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import FrameType
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Leave at once on Ctrl-C: there is nothing to save, and some libraries catch the exception.
+    """Exit at once on Ctrl-C, because some libraries catch `KeyboardInterrupt` on import.
 
-    A process that ignores interrupts, such as one under `nohup`, goes on ignoring them.
+    A process that ignores interrupts, such as one under `nohup`, still does.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:
@@ -27,6 +27,6 @@ def loading() -> Iterator[None]:
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """Handle SIGINT by ending the process, without an exception."""
+    """Handle SIGINT by ending the process without an exception."""
     os.write(2, b"Interrupted.\n")
     os._exit(130)

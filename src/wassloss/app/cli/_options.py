@@ -1,6 +1,6 @@
-"""Options that are keywords in Python: of `read_examples`, of `WassersteinClassifier`.
+"""Command-line options for the parameters of `ReadOptions` and `WassersteinClassifier`.
 
-Their defaults are written here because the help must not import the estimator; a test compares.
+Defaults are repeated here, because the help must not import the estimator; a test compares them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from wassloss.app.cli._interrupt import loading
 from wassloss.app.cli._terminal import option
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
-Words = list[str] | None  # of an option that may be repeated, with one or more values each time
+Words = list[str] | None  # an option that may be repeated, each time with one or more values
 
 
 def names(words: Words) -> tuple[str, ...]:
-    """Names separated by commas."""
+    """Split names at commas."""
     each = [name.strip() for text in words or () for name in text.split(",")]
     return tuple(name for name in each if name)
 
 
 def labels(words: Words) -> tuple[str, ...] | None:
-    """Names separated by commas, or in files with one name per line."""
+    """Split names at commas, or read them from files with one name per line."""
     return tuple(name for text in words for name in _labels(text)) if words else None
 
 
@@ -54,34 +54,34 @@ def _widths(words: Words) -> tuple[int, ...]:
 
 
 METRIC = option(
-    "How far apart labels are: ordinal, labels on a line; discrete, all equally far; a CSV file of "
-    "distances, of a taxonomy or of paths; or an .npz file that a ground metric was saved to."
+    "The distances between labels: ordinal (labels on a line), discrete (all equally far apart), a "
+    "CSV file of distances or of a taxonomy, or an .npz file of a saved ground metric."
 )
-OVERWRITE = option("Replace a model that is already there.", "--overwrite")
+OVERWRITE = option("Replace an existing model.", "--overwrite")
 
 
 def check_model(path: Path, overwrite: bool) -> None:
-    """Refuse to replace what wassloss did not write, and a model unless asked to."""
+    """Refuse to replace a file that wassloss did not write, or a model without `overwrite`."""
     with loading():
         from wassloss.app._files import check_replaceable, is_model
 
     check_replaceable(path, "a model", is_model)
     if not overwrite and path.is_file() and path.stat().st_size:
         raise ValueError(
-            f"{path} holds a model already: choose another name with --out, or replace it with "
+            f"{path} already holds a model: choose another name with --out, or replace it with "
             "--overwrite"
         )
 
 
 class Option(NamedTuple):
-    """A keyword of Python as an option.
+    """A Python parameter as a command-line option.
 
     Attributes:
         kind: its type on the command line.
-        default: what the command line shows; `parse` makes Python's of it.
+        default: its default on the command line.
         text: its help.
-        parse: from the value on the command line to the one in Python.
-        metavar: what the help shows as its type, if not `kind`.
+        parse: converts a value of the command line to the Python parameter.
+        metavar: the type shown in the help, if not `kind`.
     """
 
     kind: Any
@@ -92,11 +92,13 @@ class Option(NamedTuple):
 
 
 TABLE = {
-    "label_column": Option(str | None, None, "The column of the labels; by default label."),
+    "label_column": Option(
+        str | None, None, "The column of the labels; by default label or labels."
+    ),
     "order": Option(
         Words,
         None,
-        "The labels in their order, such as poor,fair,good, or a file with one label per line. By "
+        "All labels in their order, such as poor,fair,good, or a file with one label per line; by "
         "default, the values that occur.",
         labels,
         "NAMES",
@@ -112,12 +114,12 @@ TABLE = {
     "group": Option(
         str | None,
         None,
-        "A column whose equal rows stay on the same side of the split, such as a patient.",
+        "A column of groups, such as patients; rows of a group are held out together.",
     ),
     "missing": Option(
         Literal["impute", "error"],
         "impute",
-        "What to do about missing values. impute: fill with the median and add a missing-value "
+        "How to treat missing values. impute: fill with the median and add a missing-value "
         "indicator. error: refuse them.",
         metavar="CHOICE",
     ),
@@ -126,14 +128,14 @@ CLASSIFIER = {
     "epsilon": Option(
         float,
         0.2,
-        "Entropic strength, in units of the median cost between two labels; 0 is exact.",
+        "Entropic regularisation, in units of the median cost between two labels; 0 is exact.",
     ),
-    "kl_weight": Option(float, 0.5, "Weight of cross-entropy next to transport."),
+    "kl_weight": Option(float, 0.5, "Weight of the cross-entropy term."),
     "transport_weight": Option(
-        float, 1.0, "Weight of transport; 0 leaves cross-entropy, the baseline."
+        float, 1.0, "Weight of the transport term; 0 leaves only cross-entropy, the baseline."
     ),
     "softening": Option(
-        float, 0.0, "Width of the softened labels, in units of the median cost; 0 leaves them hard."
+        float, 0.0, "Width of softened labels, in units of the median cost; 0 keeps them hard."
     ),
     "power": Option(
         float | None, None, "Exponent of the cost; by default, that of the ground metric."
@@ -145,7 +147,7 @@ CLASSIFIER = {
         _widths,
         "NUMBERS",
     ),
-    "alpha": Option(float, 1.0, "Penalty on the weights; it is divided by the number of examples."),
+    "alpha": Option(float, 1.0, "L2 penalty on the weights, divided by the number of examples."),
     "standardize": Option(bool, True, "Scale each feature to mean 0 and variance 1."),
     "class_weight": Option(
         Literal["balanced"] | None,
@@ -163,10 +165,10 @@ CLASSIFIER = {
     "max_iter": Option(
         int | None,
         None,
-        "Iterations of lbfgs, by default 1000; or epochs, by default enough for 1000 steps, and at "
-        "least 5.",
+        "Maximum number of iterations of lbfgs, by default 1000; or number of epochs of adam and "
+        "sgd, by default enough for 1000 steps and at least 5.",
     ),
-    "tol": Option(float, 1e-5, "Tolerance on the gradient, for lbfgs."),
+    "tol": Option(float, 1e-5, "Gradient tolerance of lbfgs."),
     "learning_rate": Option(
         float | None, None, "Learning rate; by default 0.01 for adam and 0.1 for sgd."
     ),
@@ -175,7 +177,7 @@ CLASSIFIER = {
 
 
 def with_options(**panels: dict[str, Option]) -> Callable[[_Command], _Command]:
-    """Give a command options, by panel of its help, in place of its last parameter, `**options`."""
+    """Replace a command's last parameter, `**options`, by options in panels of its help."""
 
     def extended(command: _Command) -> _Command:
         *own, _ = signature(command, eval_str=True).parameters.values()
@@ -203,5 +205,5 @@ def with_options(**panels: dict[str, Option]) -> Callable[[_Command], _Command]:
 
 
 def parsed(options: dict[str, Option], given: dict[str, Any]) -> dict[str, Any]:
-    """The values of some options, as Python takes them."""
+    """The Python values of these options."""
     return {name: each.parse(given[name]) for name, each in options.items()}

@@ -1,8 +1,8 @@
-"""What commands share: options, lines, tables and errors in the encoding of the terminal.
+"""Output that commands share: text, tables and one-line errors.
 
-An error is one line that says what to do; only bugs of wassloss print a traceback. The exit code is
-1 for a failure, 2 for wrong usage and 130 for Ctrl-C, as in shells. Characters that the encoding
-lacks are escaped.
+An error is one line that says what to do; only bugs in wassloss print a traceback. The exit code is
+1 for a failure, 2 for wrong usage and 130 for Ctrl-C, as in shells. Characters that the terminal's
+encoding lacks are escaped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _EXPECTED = (
     *(ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError),
-    RuntimeError,  # torch, of devices and their memory
+    RuntimeError,  # from torch, about devices and their memory
 )
 
 
 class OneLineErrors(TyperGroup):
-    """A group of commands whose errors and warnings are one line each on standard error."""
+    """A command group that prints errors and warnings on standard error, one line each."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         options["standalone_mode"] = False
@@ -57,7 +57,7 @@ class OneLineErrors(TyperGroup):
 
 @contextmanager
 def _escaping(stream: Any) -> Iterator[None]:
-    """Escape what the encoding of a stream lacks; a caller may have put another one there."""
+    """Escape characters that a stream's encoding lacks, unless the caller replaced the stream."""
     if not hasattr(stream, "reconfigure"):
         yield
         return
@@ -72,7 +72,7 @@ def _escaping(stream: Any) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch compute in one thread until the block ends."""
+    """Run torch in one thread within the block."""
     import torch
 
     before = torch.get_num_threads()
@@ -84,7 +84,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
-    """Print what went wrong, and return the exit code."""
+    """Print an error, and return the exit code."""
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # wrong usage, from Typer
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -104,7 +104,7 @@ def _explain(error: Exception) -> int:
 
 
 def _warn_once(message: str, shown: set[str]) -> None:
-    """Print a warning, unless it has been `shown`: a table may be encoded more than once."""
+    """Print a warning once, although a table may be encoded more than once."""
     if message not in shown:
         shown.add(message)
         _complain(f"warning: {message}")
@@ -115,12 +115,12 @@ def _complain(message: str) -> None:
 
 
 def option(text: str | None = None, *names: str, **more: Any) -> Any:
-    """An option with its help, and with its names if they are not those of the parameter."""
+    """An option with its help, and its names if they differ from the parameter's."""
     return typer.Option(*names, help=text, **more)
 
 
 def say(what: str | Table, err: bool = False) -> None:
-    """Print text as it is, or a table."""
+    """Print text verbatim, or a table."""
     from rich.console import Console
 
     Console(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True).print(what)
@@ -129,7 +129,7 @@ def say(what: str | Table, err: bool = False) -> None:
 def table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, gap: int = 2
 ) -> Table:
-    """A table: a column of names, `numbers` columns of numbers, and columns of words."""
+    """A table with a column of names, `numbers` columns of numbers, and columns of words."""
     from rich.table import Table
 
     made = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
@@ -142,7 +142,7 @@ def table(
 
 
 def score_table(found: ExampleScores, title: str) -> Table:
-    """Scores with their standard errors; ↑ marks those of which more is better."""
+    """Scores with standard errors; ↑ marks scores for which higher is better, ↓ lower."""
     from wassloss.app.score_kinds import SCORES
 
     rows = []

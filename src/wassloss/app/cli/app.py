@@ -1,4 +1,4 @@
-"""All commands, and what becomes of their errors."""
+"""The application with all commands, and the command `demo`."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def demo(
         "wassloss-demo"
     ),
     seeds: Annotated[int, option("How many times to train each model.", min=1)] = 5,
-    quick: Annotated[bool, option("Take few steps, to see that it works.", "--quick")] = False,
+    quick: Annotated[bool, option("Take only a few steps, as a check.", "--quick")] = False,
 ) -> None:
     """Classify WordNet's definitions with and without a Wasserstein loss (takes a minute)."""
     with loading():
         from wassloss.app.demo import run_demo
 
-    with one_thread():  # batches this small only make threads wait for each other
+    with one_thread():  # for batches this small, threads only add overhead
         found, report = run_demo(out, seeds, quick, say)
     say(f"\n{found.answer}")
     say(table("", list(found.header), [list(row) for row in found.rows], numbers=2, gap=1))
@@ -69,7 +69,7 @@ def demo(
         say(f"\n{title}, where both are wrong:")
         for mistake in mistakes:
             ce, w = mistake.guesses
-            say(f"  {mistake.text} ({mistake.truth}): cross-entropy says {ce}, W says {w}")
+            say(f"  {mistake.text} ({mistake.truth}): cross-entropy says {ce}, Wasserstein {w}")
     for note in (*found.warnings, *found.notes):
         say(f"\n{note}")
     say(f"\nReport: {report.resolve()}")

@@ -1,4 +1,4 @@
-"""`wassloss compare`: what would a Wasserstein loss gain on this table?"""
+"""`wassloss compare`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compare(
     ] = "linear",
     test: Annotated[
         float,
-        option("The share of rows to hold out, unless there is a part test."),
+        option("The share of rows to hold out, unless the table has a part test."),
     ] = 0.25,
     seed: Annotated[int, option("Random seed for the split and the models.", min=0)] = 0,
     jobs: Annotated[int, option("The number of processes; -1 for one per core.")] = -1,
@@ -68,7 +68,7 @@ def compare(
         bar.update(done - bar.n)
 
     with warnings.catch_warnings(), bar, one_thread():  # processes share the cores
-        warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
+        warnings.simplefilter("ignore", FitWarning)  # expected for unsuitable penalties
         compared = compare_table(
             read,
             read_metric(metric, reading.order),
@@ -85,14 +85,14 @@ def compare(
     kept = found.kept
     saved = {"loss": kept.loss, "decision": kept.decision, "settings": kept.settings}
     about = {"answer": found.answer, "saved": saved, "header": header, "rows": rows}
-    _check_free(out, overwrite)  # something may have come there since
+    _check_free(out, overwrite)  # files may have appeared meanwhile
     out.mkdir(parents=True, exist_ok=True)
     found.best.save(out / NAME)
     write_file(out / FOUND, json.dumps(about, indent=1).encode())
     say(f"\n{found.answer}\n")
     narrow = [name.replace("mean ", "mean\n") for name in header]  # to fit 80 columns
     say(table("", narrow, rows, numbers=0, gap=1))
-    say("change: in mean distance, from the first row, 95 % interval; unclear: 0 inside")
+    say("change: of mean distance from the first row, 95 % interval; unclear: includes 0")
     write_report(comparison_report(compared), out / REPORT)
     say(f"\nModel: {kept.loss}, {kept.decision.replace(' ', '-')} label")
     say(f"Use it: wassloss predict {out} NEW.csv")
@@ -100,7 +100,7 @@ def compare(
 
 
 def _check_free(out: Path, overwrite: bool) -> None:
-    """Refuse a folder in which something would be lost."""
+    """Refuse a folder with files that must not be replaced."""
     with loading():
         from wassloss.app._files import begins, check_replaceable
         from wassloss.app.model import NAME

@@ -10,7 +10,7 @@ from wassloss.app.cli._interrupt import loading
 from wassloss.app.cli._terminal import option, say
 
 app = typer.Typer(
-    help="Inspect how far apart labels are.",
+    help="Inspect the distances between labels.",
     epilog="Example: wassloss metric show taxonomy.csv",
     no_args_is_help=True,
 )
@@ -21,24 +21,24 @@ _QUANTILES = {"least": 0, "5 % below": 0.05, "median": 0.5, "95 % below": 0.95, 
 
 @app.callback()
 def _group() -> None:
-    pass  # or Typer would make the only command the group itself
+    pass  # without a callback, Typer would turn the only command into the group
 
 
 @app.command(epilog=SHOW_EXAMPLE)
 def show(
     metric: Annotated[
         str,
-        typer.Argument(help="A file, as for the option --metric of train; or clipart."),
+        typer.Argument(help="A file, as for --metric of train, or clipart."),
     ],
     near: Annotated[
         list[str] | None,
-        option("A label whose nearest neighbours to list; may be repeated.", metavar="LABEL"),
+        option("A label whose nearest neighbours to show; may be repeated.", metavar="LABEL"),
     ] = None,
     neighbours: Annotated[
         int, option("The number of neighbours.", "--neighbours", "-k", min=1)
     ] = 5,
 ) -> None:
-    """Show neighbours, distances and the axioms of a ground metric."""
+    """Show the nearest labels, the distances and the axioms of a ground metric."""
     with loading():
         import numpy as np
 
@@ -49,7 +49,8 @@ def show(
     made = load_clipart().metric if metric == "clipart" else read_metric(metric)
     if not isinstance(made, GroundMetric) or made.size < 2:
         raise ValueError(
-            f"metric must be clipart or a file with distances of at least two labels, got {made!r}"
+            f"metric must be clipart or a file with distances between at least two labels, got "
+            f"{made!r}"
         )
     say(f"{made!r}\n\nNearest labels")
     some = min(made.size, 5)
@@ -66,4 +67,4 @@ def show(
         say(f"  {name}: {np.quantile(distances, share):.4g}")
     say(f"\nThe distance is {made.check_axioms()}\n")
     unit = made.in_medians().scale
-    say(f"Losses count a distance of {unit:.4g}, the median between two labels, as 1.")
+    say(f"Losses measure distances in units of {unit:.4g}, the median between two labels.")

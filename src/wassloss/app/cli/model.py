@@ -1,4 +1,4 @@
-"""`wassloss evaluate`, `predict`, `report` and `export`: what can be done with a model."""
+"""`wassloss evaluate`, `predict`, `report` and `export`: the commands for a saved model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ EVALUATE_EXAMPLE = "Example: wassloss evaluate wine.wassloss more.csv --json"
 PREDICT_EXAMPLE = "Example: wassloss predict wine.wassloss new.csv --top 3 --out answers.csv"
 EXPORT_EXAMPLE = "Example: wassloss export wine.wassloss --onnx wine.onnx"
 REPORT_EXAMPLE = "Example: wassloss report ce.wassloss wine.wassloss --out report.html"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
-_Model = Annotated[Path, typer.Argument(help="What train or compare wrote, or a saved classifier.")]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of a cell that a spreadsheet runs
+_Model = Annotated[
+    Path, typer.Argument(help="A model from train or compare, or a saved classifier.")
+]
 
 
 def evaluate(
@@ -30,19 +32,19 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="The examples to score, as for train; by default those that train held out."
+            help="The table to score on, as for train; by default the rows that train held out."
         ),
     ] = None,
     part: Annotated[
         str | None,
-        option("Which examples; by default the part test, else validation, else all."),
+        option("The part to score on; by default test, else validation, else all rows."),
     ] = None,
     label_column: Annotated[
         str | None, option("The column of the labels; by default that of the model, or label.")
     ] = None,
     as_json: Annotated[bool, option("Print JSON instead of a table.", "--json")] = False,
 ) -> None:
-    """Score a model: how often it is right, and how far off it is."""
+    """Score a model: its accuracy, and how bad its mistakes are."""
     with loading():
         from wassloss.app import evaluation
         from wassloss.app.model import load_model
@@ -54,7 +56,7 @@ def evaluate(
         say(f"warning: {_seen(seen)}", err=True)
     if opened.classifier.decision == "least_cost":
         say(
-            "note: guesses are the most probable labels; predict answers by least expected cost",
+            "note: scores are for the most probable labels; predict uses least expected cost",
             err=True,
         )
     found = evaluation.evaluate(opened, judging.examples)
@@ -68,17 +70,15 @@ def evaluate(
 
 def _seen(found: Overlap) -> str:
     if found.by_chance:
-        return f"{found} equal ones that the model was trained on, no more than chance explains"
-    return f"{found} are ones that the model was trained on: scores on them say little about others"
+        return f"{found} equal training rows of the model, no more than expected by chance"
+    return f"{found} are training rows of the model: their scores say little about new rows"
 
 
 def predict(
     model: _Model,
     data: Annotated[
         str,
-        typer.Argument(
-            help="A file, a folder of Parquet files, or clipart; labels are not needed."
-        ),
+        typer.Argument(help="A file, a folder of Parquet files, or clipart; it needs no labels."),
     ],
     top: Annotated[
         int | None, option("Labels per example; by default up to 5.", "--top", "-k", min=1)
@@ -86,16 +86,16 @@ def predict(
     decision: Annotated[
         Literal["most-probable", "least-cost"] | None,
         option(
-            "most-probable, or least-cost: the label, or for --top 2 and more the set of labels, "
-            "of least expected cost; by default, the model's own decision.",
+            "most-probable, or least-cost: the label, or the set of --top labels, of least "
+            "expected cost; by default, the model's own decision.",
             metavar="CHOICE",
         ),
     ] = None,
-    part: Annotated[str | None, option("Which examples; by default all.")] = None,
+    part: Annotated[str | None, option("The part to predict; by default all rows.")] = None,
     escape_formulas: Annotated[
         bool,
         option(
-            "Put a ' before labels that a spreadsheet would take for a formula, such as =1+1.",
+            "Put a ' before labels that a spreadsheet would run as a formula, such as =1+1.",
             "--escape-formulas",
         ),
     ] = False,
@@ -143,7 +143,7 @@ def predict(
         parts = parts_of(given.frame["part"]) if "part" in given.frame else {}
         if part not in parts:
             known = ", ".join(parts) or "none"
-            raise ValueError(f"part must be one of the data's ({known}), got {part!r}")
+            raise ValueError(f"part must be a part of the data ({known}), got {part!r}")
         rows = parts[part]
     features = opened.features(replace(given, frame=given.frame.iloc[rows]))
     chosen = opened.classifier.predict_top(features, top or min(5, len(names)))
@@ -168,17 +168,17 @@ def predict(
 
 
 def report(
-    models: Annotated[list[Path], typer.Argument(help="What train or compare wrote.")],
+    models: Annotated[list[Path], typer.Argument(help="Models from train or compare.")],
     out: Annotated[Path, option("The page to write.", "--out", "-o")] = Path("report.html"),
     data: Annotated[
         str | None,
-        option("The examples to judge them on; by default those that all of them held out."),
+        option("The table to score on; by default the rows that all models held out."),
     ] = None,
     part: Annotated[
-        str | None, option("Which examples; by default the part test, else validation.")
+        str | None, option("The part to score on; by default test, else validation.")
     ] = None,
 ) -> None:
-    """Compare models on one self-contained HTML page: mistakes, scores and settings."""
+    """Compare models on a self-contained HTML page: mistakes, scores and settings."""
     with loading():
         from wassloss.app.model import load_model
         from wassloss.app.report import check_page, models_report, write_report
@@ -194,7 +194,7 @@ def export(
     model: _Model,
     onnx: Annotated[Path, option("The file to write.")],
 ) -> None:
-    """Write a model as an ONNX file that standardises, predicts and decides by itself."""
+    """Export a model to ONNX, with its standardisation and its decision rule."""
     with loading():
         from wassloss.app._files import check_replaceable, is_exported
         from wassloss.app.model import load_model

@@ -41,17 +41,17 @@ def train(
     metric: Annotated[str | None, METRIC] = None,
     test: Annotated[
         float,
-        option("The share of examples to hold out and score, unless there is a part test."),
+        option("The share of rows to hold out and score, unless the table has a part test."),
     ] = 0.0,
     seed: Annotated[int, option("Random seed for the split and the model.", min=0)] = 0,
     device: Annotated[
-        str, option("cpu, cuda, cuda:1 or mps; auto takes a GPU if there is one.")
+        str, option("Where to train: cpu, cuda, cuda:1 or mps; auto uses a GPU if available.")
     ] = "auto",
     **options: Any,
 ) -> None:
     """Fit a classifier to a table and write it to one file.
 
-    The fit takes place in memory and is all or nothing: if it is interrupted, run it again.
+    Nothing is written before the fit is complete: if it is interrupted, run it again.
     """
     check_model(out, overwrite)
     with loading():
@@ -72,10 +72,10 @@ def train(
         seed=seed,
         device=device,
     )
-    check_model(out, overwrite)  # something may have come there since
+    check_model(out, overwrite)  # a file may have appeared meanwhile
     fitted.model.save(out)
     for part, scores in list(fitted.scores.items())[-1:]:  # the test part, if there is one
         say(score_table(scores, f"{part}: {scores.count} examples"))
     if not fitted.scores:
-        say("Nothing was held out to score the model on: --test 0.2 would hold out a fifth.")
+        say("No rows were held out to score the model on; --test 0.2 holds out a fifth.")
     say(f"Fitted in {fitted.seconds:.1f} s. Use it: wassloss predict {out} NEW.csv")

@@ -1,4 +1,4 @@
-"""What would a Wasserstein loss gain? Losses and decisions, tuned equally, on held-out rows."""
+"""Compare losses and decision rules, tuned with the same budget, on held-out rows."""
 
 from wassloss.app.comparison.answer import (
     LEAST_COST,

@@ -1,4 +1,4 @@
-"""The answer of a comparison: what each loss and decision is worth, in numbers and in words."""
+"""The result of a comparison: scores of each loss and decision rule, and a sentence about them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from wassloss.app.model import TableModel
 if TYPE_CHECKING:
     from wassloss.scores.differences import Difference
 
-PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
-RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
+PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # decision rules
+RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # the classifier's names for them
 SAID = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
 CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened", "ridge"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A loss and a decision, with their scores on the rows that were held out.
+    """A loss and a decision rule, with their scores on the held-out rows.
 
     Attributes:
-        guess: the label of each row held out, as its place in the metric.
-        accuracy, distance, nll: of each row held out; a regression has no likelihood.
-        versus: the difference in `distance` from cross-entropy's most probable labels.
-        settings: of the loss and the penalty, as chosen.
+        loss, decision: their names.
+        guess: the predicted label of each held-out row, as an index into the metric.
+        accuracy, distance, nll: scores of each held-out row; `nll` is None for a regression.
+        versus: the difference in `distance` from cross-entropy with the most probable label.
+        settings: the chosen parameters of the loss and the penalty.
         validation: the mean distance by which they were chosen.
     """
 
@@ -44,7 +45,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The loss and the decision in words."""
+        """The loss and the decision rule in words."""
         return f"{self.loss}, {self.decision} label"
 
     @property
@@ -55,14 +56,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare` found; as text it is a sentence and a table.
+    """The result of :func:`compare`; `str` returns a sentence and a table.
 
     Attributes:
-        candidates: cross-entropy's most probable labels first.
-        best: the model of least mean distance while tuning, fitted to all rows.
-        rows: how many were trained on, and how many held out.
-        held: which rows were held out.
-        truth: their labels, as places in the metric.
+        candidates: the losses and decision rules; cross-entropy with the most probable label is
+            first.
+        best: the model with the lowest validation distance, fitted to all rows.
+        rows: the numbers of training and held-out rows.
+        held: the held-out rows.
+        truth: their labels, as indices into the metric.
     """
 
     candidates: tuple[Candidate, ...]
@@ -78,25 +80,25 @@ class Comparison:
         decided = next(c for c in self.candidates if (c.loss, c.decision) == (CE, LEAST_COST))
         right = [f"{100 * c.accuracy.mean():.1f} %" for c in (plain, ours)]
         return (
-            f"{SAID[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
+            f"{SAID[ours.verdict]}: on {self.rows[1]} held-out rows the mean distance is "
             f"{plain.distance.mean():.3g} with cross-entropy, {decided.distance.mean():.3g} if it "
             f"decides by least expected cost, and {ours.distance.mean():.3g} with the Wasserstein "
-            f"loss and the {ours.decision} label, as chosen while tuning ({self.change(ours)} %); "
+            f"loss and the {ours.decision} label, as chosen in tuning ({self.change(ours)} %); "
             f"accuracy {right[0]} (cross-entropy) and {right[1]} (Wasserstein)."
         )
 
     @property
     def kept(self) -> Candidate:
-        """The one that `best` was fitted as: a regression is compared, but not kept."""
+        """The candidate that `best` was fitted as, which is never a regression."""
         return min((c for c in self.candidates if c.nll is not None), key=lambda c: c.validation)
 
     @property
     def ours(self) -> Candidate:
-        """W + KL, with the decision rule of less mean distance while tuning."""
+        """W + KL with the decision rule that has the lower validation distance."""
         return min((c for c in self.candidates if c.loss == W), key=lambda c: c.validation)
 
     def change(self, candidate: Candidate) -> str:
-        """The change in mean distance from cross-entropy's most probable labels, in %."""
+        """The change in mean distance from the first candidate, in %."""
         return in_percent(candidate.versus, float(self.candidates[0].distance.mean()))
 
     @property
@@ -105,7 +107,7 @@ class Comparison:
         return list(self.best.labels)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """A header and a row for each candidate, in words."""
+        """A header, and a row of text for each candidate."""
         rows = []
         for c in self.candidates:
             own = "" if c is self.candidates[0] else self.change(c)
@@ -122,7 +124,7 @@ class Comparison:
 
 
 def in_percent(gap: Difference, before: float) -> str:
-    """A difference and its interval relative to the mean that it is a difference from.
+    """A difference and its interval, in % of the reference mean.
 
     >>> import numpy as np, wassloss as wl
     >>> in_percent(wl.scores.paired_difference(np.array([-0.4, -0.5, -0.6])), 5.0)

@@ -1,4 +1,4 @@
-"""What would a Wasserstein loss gain? Losses and decisions, tuned equally, on held-out rows."""
+"""Run a comparison of losses and decision rules on features and classes, or on a table."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class TableComparison:
     """A comparison on a table.
 
     Attributes:
-        found: what was found.
-        examples: the rows of the table that have a label, in the order of `found.held`.
+        found: its result.
+        examples: the rows of the table that have a label, which `found.held` indexes.
     """
 
     found: Comparison
@@ -68,29 +68,30 @@ def compare(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Comparison:
-    """Tune cross-entropy, W + KL and softened labels alike, and score them on rows held out.
+    """Tune cross-entropy, W + KL and softened labels equally, and score them on held-out rows.
 
-    Each loss has eight settings, chosen by the mean distance in cross-validation (on one fold from
-    5000 rows on), once for the most probable label and once for that of least expected cost. Where
-    labels are on a line, a ridge regression, rounded to the nearest label, is tuned too. Nothing is
-    chosen on the rows held out.
+    Each loss has eight settings. They are chosen by the mean distance in cross-validation (on one
+    fold from 5000 rows on), once for the most probable label and once for the label of least
+    expected cost. If labels are on a line, a ridge regression rounded to the nearest label is tuned
+    too. Nothing is chosen on the held-out rows.
 
     Args:
-        X: features `(n, d)`, dense or `scipy.sparse`; or a data frame with text, dates and gaps.
-            What becomes of its columns is decided on the rows to train on, and the best model
-            then predicts from such frames.
-        y: class ids `(n,)`. Ordered categories of pandas are taken as `classes` where the metric is
-            ``"ordinal"``.
+        X: features `(n, d)`, dense or `scipy.sparse`; or a data frame, which may have text, dates
+            and missing values. The encoder of a frame's columns is fitted to the training rows, and
+            the best model predicts from such frames.
+        y: class ids `(n,)`. The categories of an ordered pandas column become `classes` if the
+            metric is ``"ordinal"``.
         metric: as in :class:`WassersteinClassifier`.
-        classes: likewise.
-        model: ``"linear"``; or ``"mlp"``, with a hidden layer of 64, in 500 steps of 250 rows.
-        test: the share of rows to hold out, or which rows.
-        groups: of rows that must stay together, `(n,)`; with rows in `test`, no group may have rows
-            on both sides.
-        n_jobs: processes, through joblib.
-        random_state: seeds the split.
+        classes: as in :class:`WassersteinClassifier`.
+        model: ``"linear"``, or ``"mlp"`` with a hidden layer of 64 units, trained for 500 steps
+            of 250 rows.
+        test: the share of rows to hold out, or the indices of these rows.
+        groups: the group of each row, `(n,)`; rows of a group are held out together. If `test` is
+            indices, no group may have both training and held-out rows.
+        n_jobs: the number of processes, as in joblib.
+        random_state: random seed for the split.
         device: where to train, as in :class:`WassersteinClassifier`.
-        progress: called with the number of finished pieces of work and of all.
+        progress: called with the numbers of finished and of all pieces of work.
 
     On several machines, with a Dask cluster (`pip install distributed`)::
 
@@ -132,7 +133,7 @@ def compare_table(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> TableComparison:
-    """Compare losses and decisions on a table, as :func:`compare` does on features and classes.
+    """Compare losses and decision rules on a table, as :func:`compare` does on arrays.
 
     The rows of its part ``"test"`` are held out, or a share if there is none.
     """
@@ -237,9 +238,9 @@ def _compare(
 def _labels(
     whole: WassersteinClassifier, y: Any
 ) -> tuple[GroundMetric, NDArray[Any], NDArray[np.int64]]:
-    """The metric, the class of each of its labels, and the label of each row.
+    """The metric, the class of each of its labels, and the label id of each row.
 
-    A fit to nothing tells them, as the classifier alone knows which class is which label.
+    The classifier maps classes to labels, so it is fitted to constant features for one iteration.
     """
     if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
         raise ValueError("y must hold class ids (n,) to be compared, got a matrix")
@@ -258,7 +259,7 @@ def _ordered_categories(y: Any) -> NDArray[Any] | None:
 
 
 def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Fold:
-    """Rows to train on, and those to hold out: a share, or the rows given."""
+    """The training and the held-out rows."""
     every = np.arange(len(target))
     if np.ndim(test) == 0:
         return held_out(target, len(target), test, groups, seed)
@@ -267,7 +268,7 @@ def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, 
     some = 0 < len(train) == len(target) - len(held) < len(target)
     if held.dtype.kind not in "iu" or not some:
         raise ValueError(
-            f"test must be a share or rows in 0..{len(target) - 1}, some but not all, got {held}"
+            f"test must be a share, or some but not all rows in 0..{len(target) - 1}, got {held}"
         )
     if groups is not None:
         check_apart(groups, train, held)
@@ -275,11 +276,9 @@ def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, 
 
 
 def _check_enough(train: NDArray[np.int64], groups: NDArray[np.int64] | None) -> None:
-    """Refuse fewer rows, or groups, to train on than folds to choose by."""
+    """Refuse fewer training rows, or groups, than folds."""
     count, what = len(train), "rows"
     if groups is not None:
         count, what = len(np.unique(groups[train])), "groups"
     if count < FOLDS:
-        raise ValueError(
-            f"X must have {FOLDS} {what} to train on at least, without those held out, got {count}"
-        )
+        raise ValueError(f"X must have at least {FOLDS} {what} that are not held out, got {count}")

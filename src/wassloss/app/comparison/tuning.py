@@ -1,4 +1,4 @@
-"""Tune each loss with the same budget on the rows to train on, and judge it on those held out."""
+"""Tune each loss with the same budget on the training rows, and score it on the held-out rows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from wassloss.estimators import WassersteinClassifier, fit_path
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.scores import paired_difference
 
-Progress = Callable[[int, int], None]  # called with how many pieces are done, and of how many
-# Eight settings for each loss: two strengths of its own and four penalties, or eight penalties.
+Progress = Callable[[int, int], None]  # called with the numbers of finished and of all pieces
+# Eight settings per loss: two strengths of its own times four penalties, or eight penalties.
 _ALPHAS = (100.0, 10.0, 1.0, 0.1)
 _MORE_ALPHAS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 _PATHS: dict[str, tuple[tuple[dict[str, float], Sequence[float]], ...]] = {
@@ -38,13 +38,13 @@ _PATHS: dict[str, tuple[tuple[dict[str, float], Sequence[float]], ...]] = {
         ({"transport_weight": 0.0, "kl_weight": 1.0, "softening": s}, _ALPHAS) for s in (0.1, 0.3)
     ),
 }
-FOLDS, _MANY = 3, 5000  # folds to choose by; rows from which on one of them is enough
-# Networks take few large steps, as there are many fits, and bear stronger penalties.
+FOLDS, _MANY = 3, 5000  # validation folds; number of rows from which one fold is enough
+# There are many fits, so networks take few large steps; they need stronger penalties.
 HIDDEN, BATCH, STEPS, _STRONGER = (64,), 250, 500, 10
 
 
 def candidates(work: Work, jobs: Jobs) -> list[Candidate]:
-    """Each loss with each decision and the best settings for both, fitted and judged."""
+    """Tune, fit and score each loss with each decision rule."""
     factor = _STRONGER if work.whole.hidden_layer_sizes else 1
     every = [
         (loss, strengths, [factor * alpha for alpha in alphas])
@@ -54,7 +54,7 @@ def candidates(work: Work, jobs: Jobs) -> list[Candidate]:
     folds = range(len(work.folds))
     parts = [(*path, fold) for _, *path in every for fold in folds]
     means = iter(jobs.run(work.validated, parts, later=len(RULE) * len(_PATHS)))
-    tried: dict[str, list[Any]] = {loss: [] for loss in _PATHS}  # settings, and distances by rule
+    tried: dict[str, list[Any]] = {loss: [] for loss in _PATHS}  # (settings, distance by decision)
     for loss, strengths, alphas in every:
         mean = np.mean([next(means) for _ in folds], axis=0)  # (alphas, decisions)
         tried[loss] += zip(({**strengths, "alpha": alpha} for alpha in alphas), mean, strict=True)
@@ -82,7 +82,7 @@ def candidates(work: Work, jobs: Jobs) -> list[Candidate]:
 
 
 class Jobs:
-    """Runs independent pieces of work through joblib."""
+    """Run independent pieces of work through joblib, and report progress."""
 
     def __init__(self, n_jobs: int | None, progress: Progress | None) -> None:
         self._n_jobs, self._progress, self._done = n_jobs, progress, 0
@@ -90,7 +90,7 @@ class Jobs:
     def run(
         self, function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], later: int = 0
     ) -> list[Any]:
-        """What `function` returns for the arguments of each piece; `later` are still to come."""
+        """Call `function` with the arguments of each piece; `later` more pieces will follow."""
         parallel, found = Parallel(n_jobs=self._n_jobs, return_as="generator"), []
         total = self._done + len(pieces) + later
         with closing(parallel(delayed(function)(*piece) for piece in pieces)) as answers:
@@ -104,19 +104,19 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Work:
-    """Rows to train on and rows held out, and what is done with them."""
+    """Training and held-out rows, and the computations on them."""
 
     whole: WassersteinClassifier  # with the metric and the classes of all rows
     x: NDArray[Any]
-    y: NDArray[np.int64]  # labels, as places in the metric
+    y: NDArray[np.int64]  # label ids
     held_x: NDArray[Any]
-    truth: NDArray[np.int64]  # likewise, of the rows held out
-    folds: list[Fold]  # of the rows to train on
-    groups: NDArray[np.int64] | None  # of the rows held out
+    truth: NDArray[np.int64]  # label ids of the held-out rows
+    folds: list[Fold]  # of the training rows
+    groups: NDArray[np.int64] | None  # of the held-out rows
 
     @cached_property
     def distance(self) -> NDArray[np.float64]:
-        """From the label that is predicted to the true one."""
+        """Distances from the predicted to the true label, `(labels, labels)`."""
         found: NDArray[np.float64] = self.metric.distance().double().numpy()
         return found
 
@@ -126,7 +126,7 @@ class Work:
         return cast(GroundMetric, self.whole.metric)
 
     def classes(self, labels: NDArray[np.int64]) -> NDArray[Any]:
-        """The classes of labels, as the classifier takes them."""
+        """The classes of label ids, as the classifier takes them."""
         found: NDArray[Any] = np.asarray(self.whole.classes)[labels]
         return found
 
@@ -145,17 +145,17 @@ class Work:
     def predicted(
         self, settings: dict[str, float]
     ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
-        """Labels of the rows held out by each decision, and −log p of the true ones."""
+        """The predicted labels of the held-out rows by decision rule, and −log p of the truth."""
         classifier = with_settings(self.whole, settings).fit(self.x, self.classes(self.y))
         logs = log_probabilities(classifier, self.held_x)
         return self.decided(logs), -logs.numpy()[np.arange(len(logs)), self.truth]
 
     def decided(self, logs: Tensor) -> list[NDArray[np.int64]]:
-        """The label of each row of log-probabilities by each decision, as `RULE` lists them."""
+        """The label of each row of log-probabilities, by decision rule in the order of `RULE`."""
         return [top_labels(logs)[:, 0].numpy(), least_cost_label(logs.exp(), self.metric).numpy()]
 
     def ridge(self, reference: NDArray[np.float64]) -> Candidate:
-        """A regression on the positions of the labels, rounded to the nearest of them."""
+        """A tuned ridge regression on the positions of the labels, rounded to the nearest one."""
         line: NDArray[np.float64] = cast(Ordinal, self.metric).positions.double().numpy()
 
         def nearest(model: Any, x: NDArray[Any]) -> Any:
@@ -179,7 +179,7 @@ class Work:
     def judged(
         self, guess: NDArray[np.int64], reference: NDArray[np.float64] | None, **found: Any
     ) -> Candidate:
-        """What labels of the rows held out are worth, next to the distances of a `reference`."""
+        """Score predicted labels of the held-out rows against the distances of a `reference`."""
         off = self.distance[guess, self.truth]
         return Candidate(
             guess=guess,
@@ -191,7 +191,10 @@ class Work:
 
 
 def folds_of(y: NDArray[np.int64], groups: NDArray[np.int64] | None, seed: int) -> Iterator[Fold]:
-    """Folds of rows with these labels, as numbers, because half stars look continuous."""
+    """Cross-validation folds of rows with these label ids.
+
+    Ids, because scikit-learn takes classes such as 0.5 for a continuous target.
+    """
     if groups is not None:
         made = GroupKFold(FOLDS).split(y, y, groups)
     elif np.unique(y, return_counts=True)[1].min() >= FOLDS:
@@ -202,5 +205,5 @@ def folds_of(y: NDArray[np.int64], groups: NDArray[np.int64] | None, seed: int) 
 
 
 def with_settings(whole: WassersteinClassifier, settings: dict[str, Any]) -> WassersteinClassifier:
-    """A new classifier with these parameters, and all others as in `whole`."""
+    """A new classifier with these parameters, and the other ones of `whole`."""
     return WassersteinClassifier(**{**whole.get_params(deep=False), **settings})

@@ -1,4 +1,4 @@
-"""Reports: what models, a comparison or the demo found, as one self-contained HTML page."""
+"""Reports on models, a comparison or the demo, each as one self-contained HTML page."""
 
 from wassloss.app.report.comparison import comparison_report
 from wassloss.app.report.models import models_report

@@ -1,4 +1,4 @@
-"""The report of models that answered the same examples, however they were trained."""
+"""The report on models that predicted the same examples, however they were trained."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from wassloss.decisions import least_cost_label, top_labels
 from wassloss.ground import GroundMetric
 from wassloss.scores import accuracy, paired_difference, top_k_cost
 
-_NAMED = 5  # true labels of an example, those of most mass first
+_NAMED = 5  # true labels shown per example
 _FAR_FROM = {ONE: "the truth", ORDERED: "the truth", TAGS: "the nearest true label"}
-_ONE_SEED = " They describe these models, not what other seeds would give."
+_ONE_SEED = " They do not include the variation between seeds."
 
 
 @torch.no_grad()
@@ -39,23 +39,23 @@ def answers_report(
     notes: Sequence[str],
     **page: Any,
 ) -> Report:
-    """Judge the answers of models by their distance from the truth.
+    """Score the predictions of models by their distance from the truth.
 
-    The distance of an answer is that to the nearest true label or, if targets are distributions,
-    the distance between the predicted and the true distribution.
+    The distance of a prediction is that to the nearest true label or, if targets are distributions,
+    the Wasserstein distance between the predicted and the true distribution.
 
     Args:
-        answers: logits of each model by its name, `(seeds * examples, labels)`.
-        target: the target of the examples, once for each seed.
-        metric: the ground metric whose distances count.
+        answers: logits by name of the model, `(seeds * examples, labels)`.
+        target: the target of the examples, repeated for each seed.
+        metric: the ground metric that defines the distances.
         labels: the names of the labels.
-        describe: a function from an example's number to its name and a text.
-        may_show: the examples that may be shown as mistakes, if both models are wrong; by default
-            all, including those that one of the models gets right.
-        groups: groups of examples that are variants of each other.
+        describe: maps the index of an example to its name and a text.
+        may_show: marks the examples to show as mistakes if both models are wrong, `(examples,)`; by
+            default any example is shown, even if one of the models is right.
+        groups: the group of each example; examples of a group are not independent.
         seeds: how many times each model was trained.
-        titles: titles of the scores to show, by their names; by default all.
-        notes: how the models came about.
+        titles: titles by name of the scores to show; by default all scores under their names.
+        notes: sentences about how the models were trained.
         **page: other fields of the report.
     """
     names = list(answers)
@@ -110,7 +110,7 @@ def answers_report(
             *notes,
             "Scores are means, ↓ lower is better, ↑ higher is better. Changes are relative to "
             f"{names[0]}, with 95 % intervals over examples{' and seeds' if seeds > 1 else ''}; "
-            "“unclear” means that the interval includes 0, or that there is none."
+            "“unclear” means that the interval includes 0 or is not defined."
             f"{'' if seeds > 1 else _ONE_SEED}",
         ],
         **page,
@@ -120,7 +120,7 @@ def answers_report(
 def _decided(
     logits: Tensor, target: Any, metric: GroundMetric, decision: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The label of each example, whether it is right, and how far off it is."""
+    """The predicted labels, whether they are right, and their distance from the truth."""
     p = logits.softmax(1)
     guess = top_labels(p)[:, 0] if decision == PROBABLE else least_cost_label(p, metric)
     chosen = torch.zeros_like(logits).scatter_(1, guess[:, None], 1.0)
@@ -130,7 +130,7 @@ def _decided(
 
 
 def _answer(models: Sequence[Candidate], far_from: str) -> str:
-    """The finding in a sentence; of two models, it begins with what became of the mistakes."""
+    """The finding in a sentence, which begins with a verdict if there are two models."""
     far = " and ".join(f"{one.distance.mean():.3g} with {one.loss}" for one in models)
     right = " and ".join(f"{100 * one.accuracy.mean():.1f} % ({one.loss})" for one in models)
     found, change = f"the mean distance from {far_from} is {far}", ""
@@ -147,7 +147,7 @@ def _rows(
     groups: NDArray[np.int64] | None,
     seeds: int,
 ) -> list[tuple[str, ...]]:
-    """A row for each score; for two models with the change."""
+    """A row for each score, with the change if there are two models."""
     rows = []
     for name, title in titles.items():
         means = [found.mean(name) for found in scores]
@@ -162,7 +162,7 @@ def _rows(
 
 
 def _true_labels(target: Any, i: int) -> list[int]:
-    """The labels of one example, those of most mass first; at most five."""
+    """At most five true labels of an example, by decreasing mass."""
     if isinstance(target, SparseTarget):
         indices, weights = target.indices[i], target.weights[i]
     elif target.dim() == 1:

@@ -1,4 +1,4 @@
-"""The report of a comparison on a table."""
+"""The report on a comparison on a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from wassloss.app.report.page import Mistake, Report, described, most_mended
 
 
 def comparison_report(compared: TableComparison) -> Report:
-    """What a comparison found, with the rows that show it."""
+    """The result of a comparison, with rows that illustrate it."""
     found, features = compared.found, compared.examples.X
     models, labels = (found.candidates[0], found.ours), found.labels
 
@@ -31,11 +31,11 @@ def comparison_report(compared: TableComparison) -> Report:
         header=header,
         rows=rows,
         notes=[
-            f"{found.rows[0]} rows to learn from; {found.rows[1]} rows, on which nothing was "
-            "chosen, to judge by. Each loss got the same tuning budget: eight settings, chosen by "
-            "the mean distance in cross-validation.",
+            f"{found.rows[0]} training rows and {found.rows[1]} held-out rows, on which nothing "
+            "was chosen. Each loss got the same tuning budget: eight settings, chosen by the mean "
+            "distance in cross-validation.",
             "Changes in distance are relative to the first row, with 95 % intervals over the "
-            "held-out rows; “unclear” means that the interval includes 0, or that there is none.",
+            "held-out rows; “unclear” means that the interval includes 0 or is not defined.",
             f"The saved model is {found.best.classifier!r}.",
         ],
         unit="row",

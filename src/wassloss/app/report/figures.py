@@ -1,4 +1,4 @@
-"""The pictures of a report, as SVG that takes the page's ink."""
+"""The figures of a report, as inline SVG in the page's text colour."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
     from wassloss.app.report.page import Report
 
-_WIDTH = 5.6  # inches of a figure; on a telephone its letters are then as large as in print
-_MOST_VALUES = 14  # distances that each get a bar; beyond, they are put into bins
+_WIDTH = 5.6  # inches; keeps text readable on a phone
+_MOST_VALUES = 14  # distinct distances that get a bar each; more are binned
 _BINS = 8
-_OPTIMAL = 500  # labels up to which the best order of a clustering's leaves is found in a second
-_NAMED = 12  # rows of a matrix whose counts are written, and names of labels on its axes
+_OPTIMAL = 500  # labels up to which optimal leaf ordering takes about a second
+_NAMED = 12  # most rows of a matrix with counts, and most label names on an axis
 
-# Distinguishable on white and on near-black, and by most who do not see all colours.
+# Distinguishable on white and near-black, and for most colour-blind readers.
 _COLORS = ("#2f86d1", "#e0701b", "#2a9d6f", "#b45fc0", "#c2a200", "#d64a4a")
 _OF_FONTS = r"Glyph \d+ |Matplotlib currently does not support"
 _CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-_INK = "#010203"  # no one's colour: it becomes the page's own
+_INK = "#010203"  # a placeholder for the page's text colour
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: selectable, and in the page's font
-    "text.parse_math": False,  # names of labels and runs are not formulas, whatever they hold
+    "svg.fonttype": "none",  # keep text selectable and in the page's font
+    "text.parse_math": False,  # names of labels and models may contain dollar signs
     "text.usetex": False,
-    "svg.hashsalt": "wassloss",  # the same ids, and so the same page, each time
+    "svg.hashsalt": "wassloss",  # reproducible ids
     "font.family": "sans-serif",
     "font.size": 10,
     "grid.color": _INK,
@@ -44,25 +44,28 @@ _STYLE: dict[Any, Any] = {
 
 
 def color(model: int) -> str:
-    """The colour of a model, wherever it is shown."""
+    """The colour of a model throughout the report."""
     return _COLORS[model % len(_COLORS)]
 
 
 def draw_distances(report: Report, axes: Axes) -> None:
-    """A bar for each distance and model; right answers would dwarf the mistakes."""
+    """Draw a bar for each distance above 0 and each model.
+
+    Right answers have distance 0 and are omitted, because they would dwarf the mistakes.
+    """
     edges, ticks = _bins(np.concatenate([model.distance for model in report.models]))
     places, width = np.arange(len(edges) - 1), 0.8 / len(report.models)
     left, bars = places - 0.4 + width / 2, dict[str, Any]()
     for i, (name, model) in enumerate(zip(report.names, report.models, strict=True)):
         shares = 100 * np.histogram(model.distance, edges)[0] / len(model.distance)
         bars[name] = axes.bar(left + i * width, shares, 0.92 * width, color=color(i))
-    between = len(ticks) > len(places)  # ends of bins, rather than a word for each
+    between = len(ticks) > len(places)  # ticks are edges of bins, not their centres
     axes.set_xticks(np.arange(len(ticks)) - 0.5 * between, ticks)
     _finish(axes, f"distance from {report.far_from}", "% of all answers", bars)
 
 
 def draw_frontier(report: Report, axes: Axes) -> None:
-    """A mark for each loss and decision, with a line between the decisions of a loss.
+    """Draw a mark for each loss and decision rule, with a line between the marks of a loss.
 
     Vertical lines are the intervals of the change in mean distance from the first mark.
     """
@@ -86,7 +89,7 @@ def draw_frontier(report: Report, axes: Axes) -> None:
 
 
 def draw_confusion(report: Report, groups: list[NDArray[np.int64]], model: int, axes: Axes) -> None:
-    """A cell for each true and each predicted label, the darker the more often."""
+    """Draw a confusion matrix, with darker cells for more frequent predictions."""
     from matplotlib.colors import to_rgba
     from sklearn.metrics import confusion_matrix
 
@@ -98,7 +101,7 @@ def draw_confusion(report: Report, groups: list[NDArray[np.int64]], model: int, 
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     cells = np.empty((*shares.shape, 4))
     cells[:] = to_rgba(color(model))
-    cells[..., 3] = np.sqrt(shares)  # rare mistakes are seen too
+    cells[..., 3] = np.sqrt(shares)  # makes rare mistakes visible
     axes.imshow(cells, interpolation="none")
     size = len(counts)
     step = -(-size // _NAMED)
@@ -118,10 +121,10 @@ def draw_confusion(report: Report, groups: list[NDArray[np.int64]], model: int, 
 
 
 def neighbour_order(metric: GroundMetric) -> NDArray[np.int64]:
-    """The labels in an order in which near ones are neighbours.
+    """An order of the labels in which similar labels are neighbours.
 
-    On a line it is theirs. Otherwise labels are clustered by average linkage, and the order is that
-    of the leaves.
+    It is the order on the line for an ordinal metric, and else that of the leaves of an
+    average-linkage clustering.
     """
     if isinstance(metric, Ordinal):
         return np.argsort(metric.positions.numpy(), kind="stable")
@@ -131,7 +134,7 @@ def neighbour_order(metric: GroundMetric) -> NDArray[np.int64]:
     from scipy.spatial.distance import squareform
 
     distance = metric.distance().double().numpy()
-    both_ways = (distance + distance.T) / 2  # a cost may be worse in one direction
+    both_ways = (distance + distance.T) / 2  # costs may be asymmetric
     np.fill_diagonal(both_ways, 0)
     tree = linkage(squareform(both_ways), "average", optimal_ordering=metric.size <= _OPTIMAL)
     order: NDArray[np.int64] = leaves_list(tree).astype(np.int64)
@@ -139,7 +142,7 @@ def neighbour_order(metric: GroundMetric) -> NDArray[np.int64]:
 
 
 def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4) -> str:
-    """A figure as an element of a page: its own ids, the page's ink, no fixed size."""
+    """Draw a figure as an SVG element with unique ids, the page's text colour and no fixed size."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -150,7 +153,7 @@ def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         draw(figure.subplots())
         figure.savefig(buffer, format="svg", transparent=True)
-    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", buffer.getvalue())  # which XML refuses
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", buffer.getvalue())  # invalid in XML
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)
@@ -163,13 +166,13 @@ def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4
 
 
 def _finish(axes: Axes, x: str, y: str, shown: Mapping[str, Any]) -> None:
-    """Name the axes, put a legend below them, and clear away what a page does not need."""
+    """Label the axes, put a legend below them, and remove spines."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
     axes.set_axisbelow(True)
-    # Named afterwards: matplotlib leaves out what has a name that begins with an underscore.
+    # Names are set afterwards, because matplotlib omits entries that begin with an underscore.
     numbers = [str(i) for i in range(len(shown))]
     place: dict[str, Any] = {"loc": "outside lower center", "ncols": 2}
     legend = axes.figure.legend([*shown.values()], numbers, **place, frameon=False, fontsize=9)
@@ -182,7 +185,7 @@ def _short(word: str) -> str:
 
 
 def _bins(off: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[str]]:
-    """Edges of bins for distances above 0, and a word for each distance or else for each edge."""
+    """Bin edges for distances above 0, and tick labels: one per distance, or one per edge."""
     values = np.unique(off[off > 0].round(9))
     if not len(values):
         return np.array([0.5, 1.5]), ["1"]

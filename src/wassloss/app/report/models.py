@@ -1,4 +1,4 @@
-"""The report of models on disk, judged on the same examples."""
+"""The report on saved models, scored on the same examples."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from wassloss.app.report.page import Report, described
 def models_report(
     models: Sequence[TableModel], *, data: str | None = None, part: str | None = None
 ) -> Report:
-    """Judge models on the same examples, under the same distances: those of the first model.
+    """Score models on the same examples, with the distances of the first model.
 
     Args:
-        models: loaded from files, and trained on the same labels.
-        data: what to judge them on; by default the examples that all of them held out.
-        part: which of them; by default ``"test"``, or else ``"validation"``.
+        models: models loaded from files, with the same labels.
+        data: the table to score on; by default the rows that all models held out.
+        part: the part to score on; by default ``"test"``, or else ``"validation"``.
 
     Raises:
-        ValueError: the models differ in their labels, would be judged on different examples, or
+        ValueError: the models have different labels, would be scored on different examples, or
             were trained on some of these.
     """
     if not models:
@@ -60,8 +60,8 @@ def models_report(
             f"{Path(judging.source).name}: {which}, {len(examples)} examples, "
             f"{first.metric_.size} labels. {first.metric_!r}.",
             *(
-                f"{name} is {model.classifier!r}, after {model.classifier.n_iter_} iterations or "
-                "epochs."
+                f"{name} is {model.classifier!r}, fitted for {model.classifier.n_iter_} iterations "
+                "or epochs."
                 for name, model in zip(names, models, strict=True)
             ),
         ],
@@ -79,32 +79,32 @@ def _check_labels(models: Sequence[TableModel]) -> None:
 
 
 def _check_same_rows(models: Sequence[TableModel], judgings: Sequence[Judging]) -> None:
-    """Refuse models that were trained on different data, or that hold out different rows."""
+    """Refuse models that were trained on different data, or that held out different rows."""
     first = judgings[0]
     for model, other in zip(models[1:], judgings[1:], strict=True):
         same_file = Path(other.source).resolve() == Path(first.source).resolve()
         if not (same_file and np.array_equal(other.examples.rows, first.examples.rows)):
             raise ValueError(
-                f"{models[0].path} and {model.path} were trained on different data, or hold out "
-                "different rows: say with data (--data) what to judge them on"
+                f"{models[0].path} and {model.path} were trained on different data, or held out "
+                "different rows: pass data (--data) to score them on the same rows"
             )
 
 
 def _check_unseen(models: Sequence[TableModel], judgings: Sequence[Judging]) -> None:
-    """Refuse to judge a model by rows that it was trained on."""
+    """Refuse to score a model on rows that it was trained on."""
     for model, judging in zip(models, judgings, strict=True):
         found = judging.overlap
         if found is not None and found.seen and not found.by_chance:
             raise ValueError(
-                f"{model.path} was trained on {found} of those to judge it by: hold the same rows "
-                "out of all models, or say with data (--data) which other rows to judge them by"
+                f"{model.path} was trained on {found} that it would be scored on: hold the same "
+                "rows out of all models, or pass data (--data) with other rows"
             )
 
 
 def _warnings(
     names: Sequence[str], models: Sequence[TableModel], judgings: Sequence[Judging]
 ) -> list[str]:
-    """What to keep in mind: other ground metrics, and rows that equal training rows by chance."""
+    """Warn about different ground metrics, and rows that equal training rows by chance."""
     found = []
     if len({repr(model.metric_.with_cost(power=1.0, scale=None)) for model in models}) > 1:
         found.append(
@@ -115,7 +115,7 @@ def _warnings(
         seen = judging.overlap
         if seen is not None and seen.seen:
             found.append(
-                f"{seen} equal ones that {name} was trained on, no more than chance explains: "
-                f"{seen.known.twins} of its {seen.known.rows} rows have a twin."
+                f"{seen} equal training rows of {name}, no more than expected by chance: "
+                f"{seen.known.twins} of its {seen.known.rows} training rows have a duplicate."
             )
     return found

@@ -1,4 +1,4 @@
-"""What a report says, and the page that shows it: one HTML file that fetches nothing."""
+"""The content of a report, and its page: one HTML file without external resources."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HERE = Path(__file__).parent
-_SHOWN = 5  # mistakes of each kind
-_COLUMNS = 4  # of a row in words
-_LONG = 40  # characters of a value
-_NAMED = 8  # labels that are never answered
-_GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
+_SHOWN = 5  # mistakes shown of each kind
+_COLUMNS = 4  # columns shown of a row
+_LONG = 40  # most characters shown of a value
+_NAMED = 8  # labels listed that are never predicted
+_GROUPS = 24  # most rows of a matrix; more labels are grouped with their neighbours
 
 
 def described(row: pd.Series[Any]) -> str:
-    """The first columns of a row in words; nothing if they have no names."""
+    """The first columns of a row as text; empty if the columns have no names."""
     words = []
     for name, value in row.iloc[:_COLUMNS].items():
         if not isinstance(name, str):
@@ -46,7 +46,7 @@ def described(row: pd.Series[Any]) -> str:
 
 @dataclass(frozen=True)
 class Mistake:
-    """An example, its true label or labels, and what the models say."""
+    """An example, its true labels, and the predictions of the models."""
 
     name: str
     text: str
@@ -56,22 +56,23 @@ class Mistake:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All that the page shows.
+    """The content of the page.
 
     Attributes:
         answer: the finding in a sentence.
-        warnings: what to keep in mind when reading it.
-        models, names: what is shown next to each other; mistakes are of the first two.
-        candidates: each loss, or run, with each decision, as marks of accuracy against distance.
-        metric, labels: how far apart labels are, and their names.
-        truth: the true label of each answer, `(answers,)`; None if there may be several.
+        warnings: caveats shown below it.
+        models, names: the models to compare; mistakes are shown for the first two.
+        candidates: each loss or model with each decision rule, for the plot of accuracy against
+            distance.
+        metric, labels: the ground metric, and the names of its labels.
+        truth: the true label of each prediction, `(predictions,)`; None if there may be several.
         far_from: what distances are measured from.
-        header, rows: a table of scores.
-        meanings: what the first cell of each row means, if it is not plain.
-        notes: how it was found.
-        unit: what an example is, in a word.
-        mended, made: mistakes of the first model that the second mends, and the other way round; of
-            a single model, its worst.
+        header, rows: the table of scores.
+        meanings: an explanation of the first cell of each row, if needed.
+        notes: how the result was obtained.
+        unit: a word for an example.
+        mended, made: mistakes of the first model that the second corrects, and vice versa; for a
+            single model, `mended` holds its worst mistakes.
     """
 
     answer: str
@@ -93,7 +94,7 @@ class Report:
 
 
 def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The examples whose distance falls most, the worst mistakes first; at most five.
+    """At most five examples whose distance decreases most, the worst mistakes first.
 
     >>> most_mended(np.array([3.0, 0.0, 4.0, 2.0]), np.array([1.0, 1.0, 2.0, 2.0])).tolist()
     [2, 0]
@@ -104,22 +105,22 @@ def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> ND
 
 
 def check_page(path: str | os.PathLike[str]) -> None:
-    """Refuse the name of a file that is not a report of ours."""
+    """Refuse to replace a file that is not a report by wassloss."""
     check_replaceable(path, "a report", begins(b"<!doctype html>.*<title>wassloss: "))
 
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write the page; if writing fails, a page that was there before stays as it was.
+    """Write the page atomically.
 
     Raises:
-        ValueError: the file is there, and is something else.
+        ValueError: the path is a file that is not a report by wassloss.
     """
     check_page(path)
     write_file(path, render(report).encode())
 
 
 def render(report: Report) -> str:
-    """The page as text."""
+    """The HTML text of the page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -136,7 +137,11 @@ def render(report: Report) -> str:
         order = figures.neighbour_order(report.metric)
         groups = np.array_split(order, min(_GROUPS, len(order)))
     matrices = [
-        (f"confusion-{i}", f"Answers of {name}", partial(figures.draw_confusion, report, groups, i))
+        (
+            f"confusion-{i}",
+            f"Confusion matrix of {name}",
+            partial(figures.draw_confusion, report, groups, i),
+        )
         for i, name in enumerate(report.names if groups else ())
     ]
     return environment.get_template("page.html.jinja").render(
@@ -145,7 +150,7 @@ def render(report: Report) -> str:
         version=__version__,
         dot=lambda i: disc.format(figures.color(i)),
         distances=figures.svg(
-            "distances", "How far off answers are", partial(figures.draw_distances, report)
+            "distances", "Distances of mistakes", partial(figures.draw_distances, report)
         ),
         frontier=figures.svg(
             "frontier", "Accuracy and mean distance", partial(figures.draw_frontier, report)
@@ -157,12 +162,12 @@ def render(report: Report) -> str:
 
 
 def _never_answered(report: Report) -> list[str]:
-    """A sentence for each model that never answers with some of the true labels."""
+    """A sentence for each model that never predicts some of the true labels."""
     said = []
     for name, model in zip(report.names, report.models, strict=True):
         missed = np.setdiff1d([] if report.truth is None else report.truth, model.guess)
         if len(missed):
             shown = ", ".join(report.labels[i] for i in missed.astype(int)[:_NAMED])
             more = f" and {len(missed) - _NAMED} more" if len(missed) > _NAMED else ""
-            said.append(f"{name} never answers {shown}{more}.")
+            said.append(f"{name} never predicts {shown}{more}.")
     return said
