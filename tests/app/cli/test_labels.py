@@ -160,9 +160,9 @@ def test_labels_find_their_place_in_a_metric(
 @pytest.mark.parametrize(
     ("metric", "labels", "message"),
     [
-        (wl.ground.Discrete(3), [1, 2, 3], "say which class is which label with classes"),
-        (wl.ground.Ordinal([15, 20, 40]), [40, 15], "say which class is which label with classes"),
-        (wl.ground.Ordinal([0, 1, 3, 9]), [0, 1, 3], "numbers of labels or positions"),
+        (wl.ground.Discrete(3), [1, 2, 3], "list the class of each label"),
+        (wl.ground.Ordinal([15, 20, 40]), [40, 15], "list the class of each label"),
+        (wl.ground.Ordinal([0, 1, 3, 9]), [0, 1, 3], "label numbers or positions"),
         (wl.ground.Ordinal(3, labels=list("abc")), [0, 1, 2], "'0' is not one of the 3 labels"),
         (wl.ground.Ordinal(3, labels=["1", "2", "3"]), [0, 1, 2], "'0' is not one of the 3 labels"),
     ],
