@@ -50,9 +50,15 @@ nitpick_ignore_regex = [
     ("py:class", r"pathlib\.Path"),
     # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
+    ("py:class", r"lightning\.pytorch\..*"),
+    # Annotations of the application that are imported for type checkers only, in their short form.
+    (
+        "py:class",
+        r"(NDArray|np\.int64|np\.float64|Difference|Encoder|Fingerprints|Path|What to call it)",
+    ),
     # Private modules that docstrings mention.
     ("py:.*", r"wassloss\.(scores\.differences|app).*"),
-    ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport)\..*"),
+    ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport|ground\.notions)\..*"),
 ]
 
 bibtex_bibfiles = ["references.bib"]

@@ -17,7 +17,7 @@ from pathlib import Path
 # they are imported. A mistyped import of anything else must not pass for an optional package.
 OPTIONAL = {
     "accelerate", "cvxpy", "dask", "distributed", "gensim", "jinja2", "lightgbm", "lightning",
-    "matplotlib", "ntloss", "onnx", "onnxruntime", "onnxscript",
+    "matplotlib", "ntloss", "numba", "onnx", "onnxruntime", "onnxscript",
     "pandas", "PIL", "pooch", "pyarrow", "rich", "safetensors", "skops", "skordinal", "skrub",
     "tokenizers", "torchmetrics", "tqdm", "transformers", "triton", "trl", "typer", "xgboost",
     "yaml",

@@ -24,7 +24,7 @@ class SetTarget:
     build sets from names and intervals, see
     :meth:`GroundMetric.target <wassloss.ground.GroundMetric.target>`.
 
-    Indexing selects examples, :func:`len` counts them, and the `default_collate` of a `DataLoader`
+    Indexing selects examples, `len` counts them, and the `default_collate` of a `DataLoader`
     stacks single examples (`target[i]`) to a batch. An example whose only label is the loss's
     `ignore_index` does not count.
 

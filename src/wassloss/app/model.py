@@ -181,7 +181,7 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> Model:
         device: where to predict.
 
     Returns:
-        The estimator; or a :class:`TableModel`, which predicts from data frames with the training
+        The estimator; or a :class:`~wassloss.app.model.TableModel`, which predicts from data frames with the training
         columns in any order.
 
     Raises:

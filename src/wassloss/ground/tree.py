@@ -44,7 +44,7 @@ class Tree(Hierarchy, GroundMetric):
             v, which is its distance to the farthest label below it. Studies of mistake severity use
             heights. Path lengths grow where a branch is finely divided; heights depend only on what
             two labels have in common.
-        names: a name for each node, shape (n,), for use in :meth:`target`; they also name the
+        names: a name for each node, shape (n,), for use in :meth:`GroundMetric.target <wassloss.ground.GroundMetric.target>`; they also name the
             labels unless ``labels`` are given.
         power, scale, labels: see :class:`GroundMetric`.
 

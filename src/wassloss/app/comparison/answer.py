@@ -56,7 +56,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of :func:`compare`; `str` returns a sentence and a table.
+    """The result of :func:`wassloss.compare`; `str` returns a sentence and a table.
 
     Attributes:
         candidates: the losses and decision rules; cross-entropy with the most probable label is
