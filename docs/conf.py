@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
     # Annotations of the application that are imported for type checkers only, in their short form.
     (
         "py:class",
-        r"(NDArray|np\.int64|np\.float64|Difference|Encoder|Fingerprints|Path|What to call it)",
+        r"(NDArray|np\.int64|np\.float64|Difference|Encoder|Fingerprints|Path)",
     ),
     # Private modules that docstrings mention.
     ("py:.*", r"wassloss\.(scores\.differences|app).*"),

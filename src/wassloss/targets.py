@@ -5,7 +5,7 @@ class ids                   integers, the shape of the logits without the label 
 dense weights               floats, the shape of the logits
 :class:`SparseTarget`       a few labels per example, padded with zero weights
 ``torch.sparse`` matrix     COO or CSR, `(batch, labels)`
-`wassloss.SetTarget`         a set of labels per example, one of which is the true one
+`wassloss.SetTarget`        a set of labels per example, one of which is the true one
 ==========================  ==================================================================
 """
 

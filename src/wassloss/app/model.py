@@ -81,7 +81,7 @@ class TableModel:
 
     @property
     def name(self) -> str:
-        """The name to show: that of the file, or of the folder if a comparison wrote it."""
+        """The name of the file, or of its folder if a comparison wrote it."""
         if self.path is None:
             return "model"
         return self.path.resolve().parent.name if self.path.name == NAME else self.path.stem
@@ -181,8 +181,8 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> Model:
         device: where to predict.
 
     Returns:
-        The estimator; or a :class:`~wassloss.app.model.TableModel`, which predicts from data frames with the training
-        columns in any order.
+        The estimator; or a :class:`~wassloss.app.model.TableModel`, which predicts from data frames
+        with the training columns in any order.
 
     Raises:
         FileNotFoundError: the file does not exist.

@@ -44,8 +44,8 @@ class Tree(Hierarchy, GroundMetric):
             v, which is its distance to the farthest label below it. Studies of mistake severity use
             heights. Path lengths grow where a branch is finely divided; heights depend only on what
             two labels have in common.
-        names: a name for each node, shape (n,), for use in :meth:`GroundMetric.target <wassloss.ground.GroundMetric.target>`; they also name the
-            labels unless ``labels`` are given.
+        names: a name for each node, shape (n,), for use in `target`; they also name the labels
+            unless ``labels`` are given.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1

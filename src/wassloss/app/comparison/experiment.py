@@ -81,8 +81,8 @@ def compare(
             the best model predicts from such frames.
         y: class ids `(n,)`. The categories of an ordered pandas column become `classes` if the
             metric is ``"ordinal"``.
-        metric: as in :class:`~wassloss.WassersteinClassifier`.
-        classes: as in :class:`~wassloss.WassersteinClassifier`.
+        metric: as in :class:`~wassloss.estimators.WassersteinClassifier`.
+        classes: as in :class:`~wassloss.estimators.WassersteinClassifier`.
         model: ``"linear"``, or ``"mlp"`` with a hidden layer of 64 units, trained for 500 steps
             of 250 rows.
         test: the share of rows to hold out, or the indices of these rows.
@@ -90,7 +90,7 @@ def compare(
             indices, no group may have both training and held-out rows.
         n_jobs: the number of processes, as in joblib.
         random_state: random seed for the split.
-        device: where to train, as in :class:`~wassloss.WassersteinClassifier`.
+        device: where to train, as in :class:`~wassloss.estimators.WassersteinClassifier`.
         progress: called with the numbers of finished and of all pieces of work.
 
     On several machines, with a Dask cluster (`pip install distributed`)::
